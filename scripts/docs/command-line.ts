@@ -1,5 +1,6 @@
 // Renders the reference page of all commands.
 import type { Command, Option } from 'commander';
+import { pathOf } from '../../src/cli/dq-command.ts';
 import { buildProgram } from '../../src/cli/program.ts';
 import { code, plain, table } from './markdown.ts';
 
@@ -34,10 +35,6 @@ function sharedOptions(leaves: readonly Command[]): readonly Option[] {
   const of = (name: string) => leaves.find((leaf) => pathOf(leaf) === name)?.options ?? [];
   const others = new Set(of('dq get').map(({ flags }) => flags));
   return of('dq ls').filter(({ flags }) => others.has(flags));
-}
-
-function pathOf(command: Command): string {
-  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }
 
 function commandText(command: Command, shared: readonly Option[]): string {

@@ -10,6 +10,8 @@ export const apiLimits = {
   suggestLooks: 20_000,
   suggestDistances: 1_000,
   suggestPerSecond: 10,
+  /** Unknown names of one object in an error: each costs about 50 µs, and an object may have a million. */
+  unknownNamesMax: 20,
   /** Header block of a request, as Node counts it. */
   headerBytesMax: 16 * 1024,
   /** JSON bodies of the API (topics, filters); the largest is bulkMax ids of about 400 bytes each. */

@@ -1,11 +1,12 @@
 // Builds the commander program from the list of commands, all of it or the one command that is needed, and
 // runs it. Turns each failure into a message and an exit code.
 
-import { Command, CommanderError } from 'commander';
+import { type Command, CommanderError } from 'commander';
 import { messageOf } from '../core/errors.ts';
 import { version } from '../core/version.ts';
 import { commandGroups, commands, describing } from './commands.ts';
 import { completeDaemonCommand } from './daemon/daemon-options.ts';
+import { DqCommand } from './dq-command.ts';
 import { Exit, exitCodes } from './exit.ts';
 
 const examples = `
@@ -18,14 +19,13 @@ Examples:
 
 /** `only`: the name of one command; null = all of them. */
 export async function buildProgram(only: string | null): Promise<Command> {
-  const program = new Command('dq')
+  const program = new DqCommand('dq')
     .description('A delay queue daemon: takes a job over HTTP, waits until it is due, calls its callback')
     .version(version, '-V, --version')
     .exitOverride()
     .helpCommand(false)
     .addHelpText('after', examples)
-    .showHelpAfterError('(dq --help, dq COMMAND --help)')
-    .showSuggestionAfterError()
+    .showSuggestionAfterError(false)
     .enablePositionalOptions();
   for (const [group, members] of Object.entries(commandGroups)) {
     const loads = Object.entries(members).filter(([name]) => only === null || name === only);
@@ -54,7 +54,7 @@ export async function runCommand(words: readonly string[]): Promise<void> {
   const [name] = words;
   try {
     const isCommand = name !== undefined && Object.hasOwn(commands, name);
-    // --help, synonyms and the suggestion after a misspelt name need all commands too.
+    // --help, synonyms and the suggestion after an unknown name need all commands too.
     const program = await buildProgram(isCommand && !describing.includes(name) ? name : null);
     await program.parseAsync(words, { from: 'user' });
   } catch (error) {

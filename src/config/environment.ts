@@ -6,7 +6,7 @@
 
 import { readFileSync } from 'node:fs';
 import { messageOf } from '../core/errors.ts';
-import { suggest } from '../core/suggest.ts';
+import { unknownName } from '../core/suggest.ts';
 import type { ConfigProblem, Given } from './given.ts';
 import type { Option } from './options.ts';
 
@@ -96,17 +96,12 @@ function unknownVariable(
   if (elsewhere?.[1].only === 'file')
     return `${elsewhere[0]} is for the configuration file only; set it there`;
   if (elsewhere?.[1].only === 'flag') return `is for the command line only; write ${elsewhere[1].flag}`;
-  const near = withGroup(variable, known) ?? suggest(variable, known);
-  return near === null
-    ? 'unknown variable; remove it, or see `dq config init` for the names of all options'
-    : `unknown variable; did you mean ${near}?`;
-}
-
-/** DQ_PORT → DQ_SERVER__PORT: that of the API, or of the only group that has such an option. */
-function withGroup(variable: string, known: readonly string[]): string | null {
-  const found = known.filter((name) => name.endsWith(`__${variable.slice('DQ_'.length)}`));
-  const ofServer = found.find((name) => name.startsWith('DQ_SERVER__'));
-  return ofServer ?? (found.length === 1 ? (found[0] ?? null) : null);
+  return unknownName(
+    'variable',
+    variable,
+    known,
+    'remove it, or see `dq config init` for the names of all options',
+  );
 }
 
 /** The names of both containers of a link of Docker: /web/dq */

@@ -1,7 +1,7 @@
 // Loads the configuration of a start or a reload: flag > environment > file > default, then checks it as a
 // whole. Reports all problems at once, including those of overridden values. Writes nothing.
 
-import { suggest } from '../core/suggest.ts';
+import { unknownName } from '../core/suggest.ts';
 import { findConfigFile, isGroup, readConfigFile } from './config-file.ts';
 import type { Origins } from './cross-checks.ts';
 import { crossCheck } from './cross-checks.ts';
@@ -101,8 +101,7 @@ function problemOf({ name, source }: Given, earlier: Given | undefined): string 
   const option = Object.hasOwn(declared, name) ? declared[name] : undefined;
   if (option === undefined) {
     if (isGroup(name)) return `${name}: is a group of options; name one of them`;
-    const near = suggest(name, Object.keys(declared));
-    return `unknown option "${name}"${near === null ? '' : `; did you mean ${near}?`}`;
+    return unknownName(`option "${name}"`, name, Object.keys(declared), 'see `dq config init` for the names');
   }
   if (option.only === 'flag' && source !== 'flag')
     return `${name}: is for the command line only; write ${option.flag}`;

@@ -1,9 +1,144 @@
-// "did you mean": finds the known name that is nearest to a mistyped one.
+// "did you mean": finds the known name that a caller meant by an unknown one. Members of JSON, parameters,
+// options, variables, commands and paths all ask here. A synonym counts first, then a name that has the words
+// of the given one, then one with a few other letters.
 
-/** The Levenshtein distance: letters to insert, remove or change; `max` + 1 for every larger distance. The
- *  bound makes its cost linear in the length of the texts. */
+/** Words of other queues and usual guesses, after the names of dq that they mean. Of those names, the first that is
+ *  known at that place counts. */
+const synonyms: readonly (readonly [ours: string, theirs: string])[] = [
+  ['topic', 'name queue queueName topicName tube channel stream queues topics'],
+  ['callbackUrl, callback', 'uri webhook hook endpoint notifyUrl callbackUri'],
+  ['body', 'payload data message msg content args arguments params'],
+  ['id', 'jobId messageId msgId taskId key uuid'],
+  ['delay', 'wait after countdown delayMs delaySec delaySeconds delayTime'],
+  ['at', 'eta time runAt executeAt executeTime timestamp due dueAt'],
+  ['timeout, lease', 'ttr'],
+  ['lease', 'visibilityTimeout visibility ackDeadline ackTimeout reserveTimeout'],
+  ['maxAttempts', 'retry retries maxRetries tries maxTries retryCount retryLimit retryTimes'],
+  ['backoff', 'retryDelay retryInterval retryPolicy interval intervals'],
+  ['deadline, expiresIn, expires', 'ttl expire expires expiresAt expiration expireAt'],
+  ['retryIf, rule', 'rule condition expression successIf success retryRule retryWhen'],
+  ['cron', 'expression spec schedule crontab pattern'],
+  ['timezone', 'tz zone'],
+  ['concurrency', 'workers parallel parallelism maxInFlight prefetch'],
+  ['rate', 'limit qps rps throttle rateLimit'],
+  ['alertEmails, alert', 'email emails mail notify recipients'],
+  ['state', 'status'],
+  ['since', 'from start after begin'],
+  ['until', 'to end before'],
+  ['limit, max', 'size count pageSize perPage top'],
+  ['cursor', 'page offset next'],
+  ['push', 'publish enqueue send put produce emit submit dispatch'],
+  ['pull', 'consume reserve receive pop dequeue fetch worker subscribe'],
+  ['ack', 'acknowledge done complete finish'],
+  ['nack', 'reject release fail'],
+  ['topic add', 'add create register'],
+  ['topic set', 'edit update change modify patch'],
+  ['set', 'edit update change modify patch'],
+  ['rm, purge, cancel', 'delete remove rm del drop'],
+  ['requeue, dead requeue', 'retry redrive replay republish'],
+  ['dead', 'dlq failed failures deadLetters'],
+  ['clear', 'flush drain truncate'],
+  ['status', 'stats stat info ping health ps processes'],
+  ['get, show', 'describe inspect view peek read cat'],
+  ['ls', 'jobs list'],
+  ['explain', 'why debug diagnose'],
+  ['start', 'serve server up daemon'],
+  ['stop', 'shutdown quit exit down kill'],
+  ['token', 'login user users auth apiKey'],
+  ['console', 'ui dashboard web open'],
+];
+
+/** The names of dq by each of these words. */
+const meant = new Map<string, string[]>();
+for (const [ours, theirs] of synonyms)
+  for (const word of theirs.split(' ')) {
+    const key = lettersOf(word);
+    meant.set(key, [...(meant.get(key) ?? []), ...ours.split(', ').map(lettersOf)]);
+  }
+
+/** More than any name has. */
+const lettersMax = 64;
+
+/** null: none is near. */
+export function suggest(given: string, known: readonly string[]): string | null {
+  const wanted = given.slice(0, lettersMax);
+  return bySynonym(wanted, known) ?? byWords(wanted, known) ?? bySpelling(wanted, known);
+}
+
+/** `unknown field; did you mean topic?`, or with what to do where no name is near. */
+export function unknownName(
+  kind: string,
+  given: string,
+  known: readonly string[],
+  otherwise: string,
+): string {
+  const near = suggest(given, known);
+  return `unknown ${kind}; ${near === null ? otherwise : `did you mean ${near}?`}`;
+}
+
+function bySynonym(wanted: string, known: readonly string[]): string | null {
+  for (const ours of meant.get(lettersOf(wanted)) ?? []) {
+    const name = known.find((one) => lettersOf(one) === ours);
+    if (name !== undefined) return name;
+  }
+  return null;
+}
+
+/** The shortest name that has all words of the given one, in their order: callbackUrl of `url`, server.port of
+ *  `port`, `topic pause` of `pause`. */
+function byWords(wanted: string, known: readonly string[]): string | null {
+  const words = wordsOf(wanted);
+  let best: string | null = null;
+  let fewest = Number.POSITIVE_INFINITY;
+  for (const name of known) {
+    const own = wordsOf(name);
+    if (own.length >= fewest || !hasInOrder(own, words)) continue;
+    best = name;
+    fewest = own.length;
+  }
+  return best;
+}
+
+function hasInOrder(all: readonly string[], some: readonly string[]): boolean {
+  let at = 0;
+  for (const word of all) if (word === some[at]) at += 1;
+  return some.length > 0 && at === some.length;
+}
+
+/** One letter in three may be wrong. */
+function bySpelling(given: string, known: readonly string[]): string | null {
+  const wanted = plain(given);
+  let best: string | null = null;
+  let bestDistance = Math.max(1, Math.floor(wanted.length / 3)) + 1;
+  for (const name of known) {
+    const distance = editDistance(wanted, plain(name), bestDistance);
+    if (distance < bestDistance) {
+      best = name;
+      bestDistance = distance;
+    }
+  }
+  return best;
+}
+
+/** `maxAttempts`, `--max-attempts`, `DQ_MAX_ATTEMPTS` → their words in lower case */
+function wordsOf(name: string): readonly string[] {
+  return (name.match(/[A-Z]+(?![a-z])|[A-Z]?[a-z\d]+|\d+/g) ?? []).map((word) => word.toLowerCase());
+}
+
+function lettersOf(name: string): string {
+  return name.replaceAll(/[^A-Za-z\d]/g, '').toLowerCase();
+}
+
+/** An option without its dashes: they are equal in all options. */
+function plain(name: string): string {
+  return name.replace(/^--?/, '').toLowerCase();
+}
+
+/** Letters to insert, remove, change or exchange with their neighbour; `max` + 1 for every larger distance.
+ *  The bound makes its cost linear in the length of the texts. */
 export function editDistance(a: string, b: string, max: number): number {
   if (Math.abs(a.length - b.length) > max) return max + 1;
+  let before: readonly number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i++) {
     // Cells further than `max` from the diagonal exceed `max`.
@@ -14,27 +149,16 @@ export function editDistance(a: string, b: string, max: number): number {
     let best = row[0] ?? max + 1;
     for (let j = from; j <= to; j++) {
       const changed = (last[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      const cell = Math.min((last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, changed);
+      const isExchanged = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      const exchanged = isExchanged ? (before[j - 2] ?? max) + 1 : max + 1;
+      const cell = Math.min((last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, changed, exchanged);
       row[j] = cell;
       if (cell < best) best = cell;
     }
-    if (best > max) return max + 1;
+    // An exchange reaches back over one row.
+    if (best > max && Math.min(...last) >= max) return max + 1;
+    before = last;
     last = row;
   }
   return Math.min(last[b.length] ?? 0, max + 1);
-}
-
-/** The nearest of `known`, or null where more than one letter in three differs. */
-export function suggest(given: string, known: readonly string[]): string | null {
-  const wanted = given.slice(0, 64).toLowerCase();
-  let best: string | null = null;
-  let bestDistance = Math.max(1, Math.floor(wanted.length / 3)) + 1;
-  for (const name of known) {
-    const distance = editDistance(wanted, name.toLowerCase(), bestDistance);
-    if (distance < bestDistance) {
-      best = name;
-      bestDistance = distance;
-    }
-  }
-  return best;
 }

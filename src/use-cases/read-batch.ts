@@ -9,6 +9,7 @@ import { DqError, FieldErrors, invalidField } from '../core/errors.ts';
 import { elementSteps, type MemberSpan, membersOf, skipBlank } from '../core/json-span.ts';
 import { withoutByteOrderMark } from '../core/json-text.ts';
 import { limits } from '../core/limits.ts';
+import { unknownName } from '../core/suggest.ts';
 import { turn } from '../runtime/time.ts';
 import { batchMembers, isJson, type PushRequest } from './accept-job.ts';
 import { useCaseLimits } from './limits.ts';
@@ -171,7 +172,8 @@ class Item {
     this.#errors = errors;
     for (const { name: span, value } of members) {
       const name = decode(text.subarray(span.from, span.to));
-      if (!memberNames.has(name)) errors.reject(name, 'unknown field; GET /openapi.json lists them');
+      if (!memberNames.has(name))
+        errors.reject(name, unknownName('field', name, [...memberNames], 'GET /openapi.json lists them'));
       else if (this.#values.has(name)) errors.reject(name, 'given twice; give it once');
       else this.#values.set(name, this.#text.subarray(value.from, value.to));
     }

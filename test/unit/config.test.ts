@@ -286,9 +286,12 @@ describe('loadConfig: values', () => {
     ['sever:\n  port: 1', 'dq.yaml:2:3  unknown option "sever.port"; did you mean server.port?'],
     ['data-dir: x', 'dq.yaml:1:1  unknown option "data-dir"; did you mean dataDir?'],
     ['datadir: x', 'dq.yaml:1:1  unknown option "datadir"; did you mean dataDir?'],
-    ['frobnicate: 1', 'dq.yaml:1:1  unknown option "frobnicate"'],
-    ['__proto__: {polluted: 1}', 'dq.yaml:1:13  unknown option "__proto__.polluted"'],
-    ['constructor: 1', 'dq.yaml:1:1  unknown option "constructor"'],
+    ['frobnicate: 1', 'dq.yaml:1:1  unknown option "frobnicate"; see `dq config init` for the names'],
+    [
+      '__proto__: {polluted: 1}',
+      'dq.yaml:1:13  unknown option "__proto__.polluted"; see `dq config init` for the names',
+    ],
+    ['constructor: 1', 'dq.yaml:1:1  unknown option "constructor"; see `dq config init` for the names'],
     ['server: 5', 'dq.yaml:1:1  server: is a group of options; name one of them'],
     ['noAuth: true', 'dq.yaml:1:1  noAuth: is for the command line only; write --no-auth'],
     [

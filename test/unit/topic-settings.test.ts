@@ -195,7 +195,7 @@ it('rejects times that dq sets and unknown fields, with a suggestion', () => {
       errors: [
         { field: 'createdAt', message: 'is set by dq; leave it out' },
         { field: 'updatedAt', message: 'is set by dq; leave it out' },
-        { field: 'nope', message: 'unknown field of a topic; leave it out' },
+        { field: 'nope', message: 'unknown field; leave it out' },
         { field: 'tiemout', message: 'unknown field; did you mean timeout?' },
       ],
     },

@@ -2,8 +2,10 @@
 // Invariant: it adds nothing to the error's own text, so no stack and no path of this machine can leave.
 
 import { catalogue, DqError, type FieldError, invalidField, restoring } from '../../core/errors.ts';
+import { unknownName } from '../../core/suggest.ts';
 import type { StoreError } from '../../ports/store-error.ts';
 import { storeFailed } from '../../ports/store-error.ts';
+import { apiLimits } from '../limits.ts';
 import { incompleteBody } from './read-body.ts';
 
 export interface Problem {
@@ -61,7 +63,13 @@ interface Violation {
   readonly instancePath: string;
   readonly params: Readonly<Record<string, unknown>>;
   /** the violated schema */
-  readonly parentSchema?: { readonly description?: string };
+  readonly parentSchema?: {
+    readonly description?: string;
+    readonly properties?: Readonly<Record<string, unknown>>;
+    readonly required?: readonly string[];
+  };
+  /** the value that violates it */
+  readonly data?: unknown;
   readonly message?: string;
 }
 
@@ -82,40 +90,46 @@ export function frameworkProblem(error: unknown): DqError | null {
 }
 
 function validationProblem(violations: readonly Violation[], context: string): DqError {
-  const errors = violations.map((violation) => fieldOf(violation, context));
+  const errors = violations.flatMap((violation) => fieldsOf(violation, context));
   const [first] = errors;
   return new DqError('invalid', `${first?.field}: ${first?.message}`, { errors });
 }
 
-function fieldOf(
-  { keyword, instancePath, params, parentSchema, message }: Violation,
-  context: string,
-): FieldError {
+function fieldsOf(violation: Violation, context: string): readonly FieldError[] {
+  const { keyword, instancePath, params, parentSchema, message } = violation;
   const path = instancePath
     .slice(1)
     .replace(/\/(\d+)/g, '[$1]')
     .replaceAll('/', '.');
-  const inside = (name: unknown) => (path === '' ? String(name) : `${path}.${name}`);
   switch (keyword) {
     case 'additionalProperties':
-      return {
-        field: inside(params['additionalProperty']),
-        message:
-          context === 'querystring'
-            ? 'unknown query parameter; GET /openapi.json lists them'
-            : 'unknown field; GET /openapi.json lists them',
-      };
     case 'required':
-      return { field: inside(params['missingProperty']), message: 'is required' };
+      return wrongNames(violation, path, context);
     case 'enum':
-      return {
-        field: path,
-        message: `must be one of ${JSON.stringify(params['allowedValues']).slice(1, -1)}`,
-      };
+      return [
+        { field: path, message: `must be one of ${JSON.stringify(params['allowedValues']).slice(1, -1)}` },
+      ];
     case 'pattern':
       // The description instead of a regular expression: a person can act on it.
-      return { field: path, message: `must be ${parentSchema?.description ?? 'of another form'}` };
+      return [{ field: path, message: `must be ${parentSchema?.description ?? 'of another form'}` }];
     default:
-      return { field: path === '' ? context : path, message: message ?? 'is invalid' };
+      return [{ field: path === '' ? context : path, message: message ?? 'is invalid' }];
   }
+}
+
+/** All unknown and missing names of one object: the validator stops at the first, and a misspelt name is both. */
+function wrongNames({ data, parentSchema }: Violation, path: string, context: string): readonly FieldError[] {
+  const { properties = {}, required = [] } = parentSchema ?? {};
+  const inside = (name: string) => (path === '' ? name : `${path}.${name}`);
+  const kind = context === 'querystring' ? 'query parameter' : 'field';
+  const given = data as object;
+  const unknown = Object.keys(given).filter((name) => !Object.hasOwn(properties, name));
+  const missing = required.filter((name) => !Object.hasOwn(given, name));
+  return [
+    ...unknown.slice(0, apiLimits.unknownNamesMax).map((name) => ({
+      field: inside(name),
+      message: unknownName(kind, name, Object.keys(properties), 'GET /openapi.json lists them'),
+    })),
+    ...missing.map((name) => ({ field: inside(name), message: 'is required' })),
+  ];
 }

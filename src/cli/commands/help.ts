@@ -5,7 +5,8 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
-import { suggest } from '../../core/suggest.ts';
+import { unknownName } from '../../core/suggest.ts';
+import { commandNames } from '../dq-command.ts';
 import { Exit } from '../exit.ts';
 import { printData, tableOf } from '../output/output.ts';
 import { packageRoot } from '../package-files.ts';
@@ -32,9 +33,8 @@ async function showHelp(program: Command, words: readonly string[]): Promise<voi
   const name = words.join(' ');
   const page = pages.get(name) ?? pages.get(`reference/${name}`);
   if (page !== undefined) return showPage(page);
-  const near = suggest(name, [...program.commands.map((one) => one.name()), ...pages.keys()]);
-  const hint = near === null ? 'dq help lists all' : `did you mean ${near}?`;
-  throw new Exit('usage', `no command and no page "${name}"; ${hint}`);
+  const known = [...commandNames(program), ...pages.keys()];
+  throw new Exit('usage', unknownName(`command or page "${name}"`, name, known, 'dq help lists all'));
 }
 
 /** `topic add` → that command; null when a word is unknown. */

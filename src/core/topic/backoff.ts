@@ -3,6 +3,7 @@
 
 import { formatDuration } from '../duration.ts';
 import type { FieldErrors } from '../errors.ts';
+import { unknownName } from '../suggest.ts';
 import { durationSchema, type More, readDuration, readNumber, type TopicField } from './field-kinds.ts';
 
 /** The wait after failed attempt n+1 (n = failed attempts before it), without jitter. */
@@ -89,7 +90,10 @@ function ladder(steps: readonly unknown[], field: string, errors: FieldErrors): 
 function exponential(value: object, field: string, errors: FieldErrors): Backoff | undefined {
   const { type: _, base, factor, cap, ...rest } = value as Record<string, unknown>;
   for (const name of Object.keys(rest))
-    errors.reject(`${field}.${name}`, 'unknown member; write type, base, factor and cap');
+    errors.reject(
+      `${field}.${name}`,
+      unknownName('member', name, ['base', 'factor', 'cap'], 'write type, base, factor and cap'),
+    );
   const baseMs = readWait(base, `${field}.base`, errors);
   const power = readNumber(factor, `${field}.factor`, errors, 1, factorMax);
   const capMs = readWait(cap, `${field}.cap`, errors);

@@ -4,7 +4,7 @@
 import { formatInstant } from '../duration.ts';
 import type { DqError } from '../errors.ts';
 import { FieldErrors } from '../errors.ts';
-import { suggest } from '../suggest.ts';
+import { unknownName } from '../suggest.ts';
 import type { Backoff } from './backoff.ts';
 import type { Delivery, TopicField, TopicPolicy } from './field-kinds.ts';
 import { topicColumns, topicFields } from './fields.ts';
@@ -63,10 +63,17 @@ export const topicInputNames: ReadonlySet<string> = new Set([
 /** Members of a topic's JSON that a request must not have. */
 const setByDq: ReadonlySet<string> = new Set(['createdAt', 'updatedAt']);
 
-/** `complete`: POST and PUT, where a missing member takes its default. */
-export function parseTopicInput(json: unknown, policy: TopicPolicy, complete: boolean): TopicParsed {
+/** `complete`: POST and PUT, where a missing member takes its default. `named`: POST, whose path has no topic. */
+export function parseTopicInput(
+  json: unknown,
+  policy: TopicPolicy,
+  complete: boolean,
+  named = false,
+): TopicParsed {
   const errors = new FieldErrors();
   const input = readInput(json, policy, errors);
+  if (named && input.topic === undefined && !errors.has('topic') && !errors.has('body'))
+    errors.reject('topic', 'is required');
   if (complete) checkTogether(completeSettings(input), input, errors);
   const error = errors.error();
   return error === null ? { ok: true, input } : { ok: false, error };
@@ -101,8 +108,7 @@ function readInput(json: unknown, policy: TopicPolicy, errors: FieldErrors): Top
 
 function unknownMessage(name: string): string {
   if (setByDq.has(name)) return 'is set by dq; leave it out';
-  const near = suggest(name, [...topicInputNames]);
-  return near === null ? 'unknown field of a topic; leave it out' : `unknown field; did you mean ${near}?`;
+  return unknownName('field', name, [...topicInputNames], 'leave it out');
 }
 
 /** Checks fields against each other. `settings`: as they would be stored; `input`: names the field that the

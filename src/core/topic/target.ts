@@ -3,6 +3,7 @@
 
 import { brokerNamePattern, noTarget, type Target } from '../broker.ts';
 import type { FieldErrors } from '../errors.ts';
+import { unknownName } from '../suggest.ts';
 import type { More, TopicField, TopicPolicy } from './field-kinds.ts';
 
 /** Bytes of an AMQP 0-9-1 short string, which names of exchanges and queues and routing keys are. */
@@ -49,7 +50,10 @@ function parseTarget(
   const { broker, to, key = null, ...rest } = value as Readonly<Record<string, unknown>>;
   const before = errors.count;
   for (const name of Object.keys(rest))
-    errors.reject(`${field}.${name}`, `unknown member; write ${Object.keys(members).join(', ')}`);
+    errors.reject(
+      `${field}.${name}`,
+      unknownName('member', name, Object.keys(members), `write ${Object.keys(members).join(', ')}`),
+    );
   if (typeof broker !== 'string' || !brokers.has(broker))
     errors.reject(`${field}.broker`, unknownBroker(brokers));
   const toProblem = to === '' ? 'must not be empty' : nameProblem(to);

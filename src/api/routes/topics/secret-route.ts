@@ -3,6 +3,7 @@
 import { rotateSecretSchema, SecretInput } from '../../../contract/api/topic.ts';
 import { formatInstant } from '../../../core/duration.ts';
 import { FieldErrors, invalidField } from '../../../core/errors.ts';
+import { unknownName } from '../../../core/suggest.ts';
 import { parseSecret, type TopicSecret } from '../../../core/topic/secrets.ts';
 import { rotateSecret } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
@@ -40,7 +41,8 @@ function readSecret(body: unknown): string | undefined {
     throw invalidField('body', 'must be a JSON object');
   const errors = new FieldErrors();
   for (const name of Object.keys(body))
-    if (name !== 'secret') errors.reject(name, 'unknown field; only secret is known');
+    if (name !== 'secret')
+      errors.reject(name, unknownName('field', name, ['secret'], 'only secret is known'));
   const parsed = 'secret' in body ? parseSecret(body.secret) : null;
   if (parsed?.ok === false) errors.reject('secret', parsed.message);
   errors.throwIfAny();

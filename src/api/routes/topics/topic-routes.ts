@@ -79,10 +79,10 @@ function createRoute(api: Api, context: ApiContext): void {
       config: { access: { scope: 'admin', topics: 'handler' }, jsonBody: TopicBody },
     },
     async (request, answer) => {
-      const input = readInput(request.body, context, true);
-      if (input.topic === undefined) throw invalidField('topic', 'is required');
-      requireTopic(request, input.topic);
-      const topic = await createTopic(context.role.registry, input.topic, input);
+      const input = readInput(request.body, context, true, true);
+      const name = input.topic as string;
+      requireTopic(request, name);
+      const topic = await createTopic(context.role.registry, name, input);
       await finishChange(request, context.role, { topic, before: null });
       answer.header('etag', etagOf(topic));
       return answer.code(201).send(withSecret(topic));
@@ -152,9 +152,9 @@ function removeRoute(api: Api, { role }: ApiContext): void {
   });
 }
 
-/** `complete`: a missing field takes its default. Throws DqError invalid. */
-function readInput(body: unknown, { egress }: ApiContext, complete: boolean): TopicInput {
-  const parsed = parseTopicInput(body, egress, complete);
+/** As parseTopicInput. Throws DqError invalid. */
+function readInput(body: unknown, { egress }: ApiContext, complete: boolean, named = false): TopicInput {
+  const parsed = parseTopicInput(body, egress, complete, named);
   if (!parsed.ok) throw parsed.error;
   return parsed.input;
 }
