@@ -1,6 +1,7 @@
 // Reads the values of flags, and names flags in messages. A wrong value ends the command with Exit `usage`.
 
 import { parseDuration } from '../core/duration.ts';
+import { scopes } from '../core/token.ts';
 import type { FlagNames } from './daemon/api-client.ts';
 import { Exit } from './exit.ts';
 
@@ -52,3 +53,6 @@ export function flagNames(fields: readonly string[]): FlagNames {
     fields.map((field) => [field, `--${field.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`]),
   );
 }
+
+/** The help of `--scope`. */
+export const scopesHelp = `${scopes.join(', ')} (includes all); repeatable`;

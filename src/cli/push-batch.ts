@@ -100,7 +100,7 @@ async function* batchesOf(lines: AsyncIterable<Buffer>): AsyncGenerator<Batch> {
   let numbers: number[] = [];
   let size = 0;
   let number = 0;
-  let failure: unknown = null;
+  let failure: Exit | null = null;
   const take = (): Batch => {
     const batch = { bytes: Buffer.concat(gathered), lines: numbers };
     gathered = [];
@@ -122,7 +122,7 @@ async function* batchesOf(lines: AsyncIterable<Buffer>): AsyncGenerator<Batch> {
     }
   } catch (error) {
     if (!(error instanceof Exit)) throw error;
-    failure = new Exit(codeOf(error), `line ${number + 1}: ${error.message}`, { cause: error });
+    failure = error;
   }
   if (gathered.length > 0) yield take();
   if (failure !== null) throw failure;
@@ -140,6 +140,7 @@ async function* linesOf(source: string): AsyncGenerator<Buffer> {
   const input = (source === '-' ? process.stdin : createReadStream(path)) as AsyncIterable<Buffer>;
   let rest: Buffer[] = [];
   let size = 0;
+  let number = 1;
   try {
     for await (const chunk of input) {
       let from = 0;
@@ -148,13 +149,14 @@ async function* linesOf(source: string): AsyncGenerator<Buffer> {
         yield Buffer.concat(rest);
         rest = [];
         size = 0;
+        number += 1;
         from = end + 1;
       }
       rest.push(chunk.subarray(from));
       size += chunk.length - from;
       // No daemon accepts more, and an endless line must end.
       if (size > cliLimits.pushInputBytesMax)
-        throw new Exit('failed', `longer than ${cliLimits.pushInputBytesMax} bytes`);
+        throw new Exit('failed', `line ${number}: longer than ${cliLimits.pushInputBytesMax} bytes`);
     }
   } catch (error) {
     if (error instanceof Exit) throw error;

@@ -30,6 +30,8 @@ export interface Option<T = unknown> {
   readonly secret?: boolean;
   /** of `dq start`, with its dashes */
   readonly flag?: string;
+  /** what the flag does, where it sets the opposite of the option */
+  readonly flagHelp?: string;
   /** the only allowed source; absent: every source */
   readonly only?: 'flag' | 'file';
   /** separator of a list given as text; absent: a comma */
@@ -38,7 +40,7 @@ export interface Option<T = unknown> {
 
 const cores = availableParallelism();
 type Range = { min?: number; max?: number };
-type More = Pick<Option, 'defaultText' | 'flag' | 'only' | 'secret' | 'separator'>;
+type More = Pick<Option, 'defaultText' | 'flag' | 'flagHelp' | 'only' | 'secret' | 'separator'>;
 
 /** Makes the options of one kind. */
 const declare =
@@ -90,6 +92,7 @@ export const options = {
   }),
   'console.enabled': toggle(true, 'Serves the console, a web page for operators, on a port of its own', {
     flag: '--no-console',
+    flagHelp: 'Serve no console, the web page for operators',
   }),
   'console.host': text('127.0.0.1', 'Address of the console; another one needs an access token', {
     flag: '--console-host',

@@ -46,7 +46,7 @@ export class SessionAccess {
     if (malformed !== null) return malformed;
     // A proxy may add its own Basic credentials.
     if (/^bearer\b/i.test(request.headers.authorization ?? ''))
-      return new DqError('forbidden', 'authorization: the console takes no token; call the port of the API');
+      return new DqError('forbidden', `authorization: the console takes no token; ${this.#otherPort}`);
     const foreign = this.#whyForeign(request);
     if (foreign !== null) return new DqError('forbidden', foreign);
     // The handler checks what the caller presents.
@@ -59,7 +59,16 @@ export class SessionAccess {
         isRead(request.method) ? 'unavailable' : 'not_stored',
         'cannot read the sessions; send the request again',
       );
-    return new DqError('unauthorized', 'session: missing or ended; sign in again');
+    // A page sends its key once it has one: the caller is a program, or a page that has not signed in.
+    const hint = request.headers['x-dq-key'] === undefined ? `; ${this.#otherPort}` : '';
+    return new DqError('unauthorized', `session: missing or ended; sign in again${hint}`);
+  }
+
+  /** For a caller of the API that uses the console's port. */
+  get #otherPort(): string {
+    const port = this.#options.config['server.port'];
+    const place = port === 0 ? 'the address that dq status prints' : `port ${port}`;
+    return `this is the port of the console, and the API is at ${place}`;
   }
 
   /** null = the request has no session that is in force. */

@@ -1,6 +1,6 @@
 // "did you mean": finds the known name that a caller meant by an unknown one. Members of JSON, parameters,
-// options, variables, commands and paths all ask here. A synonym counts first, then a name that has the words
-// of the given one, then one with a few other letters.
+// options, variables, commands and paths all ask here. One wrong letter of a longer name counts first, then a
+// synonym, then a name that has the words of the given one, then one with more wrong letters.
 
 /** Words of other queues and usual guesses, after the names of dq that they mean. Of those names, the first that is
  *  known at that place counts. */
@@ -59,10 +59,18 @@ for (const [ours, theirs] of synonyms)
 /** More than any name has. */
 const lettersMax = 64;
 
+/** From this length on another letter is more likely a slip than another word. */
+const lettersOfTypo = 5;
+
 /** null: none is near. */
 export function suggest(given: string, known: readonly string[]): string | null {
   const wanted = given.slice(0, lettersMax);
-  return bySynonym(wanted, known) ?? byWords(wanted, known) ?? bySpelling(wanted, known);
+  return (
+    (wanted.length >= lettersOfTypo ? bySpelling(wanted, known, 1) : null) ??
+    bySynonym(wanted, known) ??
+    byWords(wanted, known) ??
+    bySpelling(wanted, known, Math.max(1, Math.floor(plain(wanted).length / 3)))
+  );
 }
 
 /** `unknown field; did you mean topic?`, or with what to do where no name is near. */
@@ -105,11 +113,11 @@ function hasInOrder(all: readonly string[], some: readonly string[]): boolean {
   return some.length > 0 && at === some.length;
 }
 
-/** One letter in three may be wrong. */
-function bySpelling(given: string, known: readonly string[]): string | null {
+/** `max`: letters that may be wrong. */
+function bySpelling(given: string, known: readonly string[], max: number): string | null {
   const wanted = plain(given);
   let best: string | null = null;
-  let bestDistance = Math.max(1, Math.floor(wanted.length / 3)) + 1;
+  let bestDistance = max + 1;
   for (const name of known) {
     const distance = editDistance(wanted, plain(name), bestDistance);
     if (distance < bestDistance) {

@@ -101,6 +101,16 @@ describe('a session', () => {
       );
   });
 
+  it('a caller of the API learns that this is the port of the console', async () => {
+    const detailOf = async (headers: Readonly<Record<string, string>>) =>
+      (await console.send('GET', '/v1/topics', headers)).json.detail;
+    const here = 'this is the port of the console, and the API is at';
+    expect(await detailOf({})).toContain(here);
+    expect(await detailOf(bearer('dqk_x'))).toContain(here);
+    // The page of an ended session
+    expect(await detailOf({ 'x-dq-key': 'a' })).toBe('session: missing or ended; sign in again');
+  });
+
   it('the cookie is for this port, for no script and for no other site', async () => {
     const { headers } = await console.signIn({});
     expect(headers['set-cookie']).toEqual([

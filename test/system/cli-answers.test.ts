@@ -4,9 +4,10 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { scopes } from '../../src/core/token.ts';
 import { launcher } from '../support/daemon.ts';
 import { listening } from '../support/listening.ts';
-import { runDq, runDqOnTerminal } from '../support/run-dq.ts';
+import { runDq, runDqHere, runDqOnTerminal } from '../support/run-dq.ts';
 
 interface Call {
   readonly method: string;
@@ -47,6 +48,33 @@ async function scriptedApi(answer: Answer): Promise<{ url: string; calls: Call[]
 function problem(status: number, code: string, more: object = {}): { status: number; json: object } {
   return { status, json: { title: 'Title', status, detail: 'Store away', code, errors: [], ...more } };
 }
+
+it('dead ls: filters by the reasons and the status', async () => {
+  const api = await scriptedApi(() => ({ status: 200, json: { items: [], nextCursor: null } }));
+  const flags = ['--reason', 'gone', '--last-reason', 'status', '--status', '5xx'];
+  expect(await runDq(['dead', 'ls', 't', ...flags, '--url', api.url])).toMatchObject({ code: 0 });
+  expect(api.calls[0]?.url).toContain('/v1/dead?topic=t&reason=gone&lastReason=status&status=5xx&');
+});
+
+it('a token helps only where the API asks for one', async () => {
+  const say = async (detail: string) => {
+    const api = await scriptedApi(() => problem(401, 'unauthorized', { detail }));
+    return (await runDq(['topic', 'ls', '--url', api.url])).stderr;
+  };
+  expect(await say('authorization: is required')).toBe(
+    'dq: authorization: is required (give --token or DQ_TOKEN)\n',
+  );
+  expect(await say('session: missing')).toBe('dq: session: missing\n');
+});
+
+it.each([
+  [['token', 'add'], '--scope <list>', scopes.join(', ')],
+  [['console'], '--scope <list>', scopes.join(', ')],
+  [['start'], '--no-console', 'Serve no console'],
+])('help of %j: %s', async (words, flag, text) => {
+  const { stdout } = await runDqHere([...words, '--help']);
+  expect(stdout.replaceAll(/\s+/g, ' ')).toContain(`${flag} ${text}`);
+});
 
 describe('dq dead requeue', () => {
   /** The newest dead letter, or their number. */
@@ -330,6 +358,14 @@ describe('dq push --batch', () => {
     });
     const none = await runDq(['push', '--batch', '-', '--url', api.url], { input: long });
     expect(none).toMatchObject({ code: 1, stderr: 'dq: line 1: longer than 16777216 bytes\n' });
+  });
+
+  it('push --batch: a file that it cannot read has no lines', async () => {
+    const run = await runDq(['push', '--batch', 'nofile', '--url', 'http://127.0.0.1:1']);
+    expect(run).toMatchObject({
+      code: 2,
+      stderr: "dq: cannot read the input: ENOENT: no such file or directory, open 'nofile'\n",
+    });
   });
 
   it('push --batch: exits with 5 when its output closes early', async () => {

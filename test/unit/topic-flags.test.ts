@@ -41,6 +41,9 @@ describe('topicJsonOf', () => {
     ['15s, 3m', ['15s', '3m']],
     ['15s', ['15s']],
     ['["1m"]', ['1m']],
+    // Words stay text, whose rejection by the API shows all forms.
+    ['exponential', 'exponential'],
+    ['PT30M', ['PT30M']],
     ['{"type":"exponential","base":"10s","factor":2,"cap":"1h"}', expect.objectContaining({ factor: 2 })],
   ])('reads the backoff %s', (text, value) => {
     expect(jsonOf('--backoff', text)).toEqual({ backoff: value });

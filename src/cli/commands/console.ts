@@ -9,7 +9,7 @@ import { linkNamePattern } from '../../core/session.ts';
 import { ask, callsDaemon, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { consoleOf } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';
-import { gatherItems } from '../flags.ts';
+import { gatherItems, scopesHelp } from '../flags.ts';
 import { printData, printItems, say } from '../output/output.ts';
 
 interface LinkFlags extends DaemonOptions {
@@ -24,7 +24,7 @@ interface SignOutFlags extends DaemonOptions {
 export function register(program: Command): void {
   const family = callsDaemon(program.command('console').action(printLink))
     .description('print a link that signs in to the console; works once, for 10 min')
-    .option('--scope <list>', 'push, read, operate, admin (includes all); repeatable', gatherItems)
+    .option('--scope <list>', scopesHelp, gatherItems)
     .option('--topic <glob>', 'only these topics: order.*; repeatable', gatherItems)
     .option('--name <name>', 'name of the session; default: the system user')
     .addHelpText('after', '\nWithout --scope and --topic: all rights of the caller.');

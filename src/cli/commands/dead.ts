@@ -6,6 +6,7 @@ import type { Command } from 'commander';
 import type { DeadLetterJson, purgeDeadSchema, requeueDeadSchema } from '../../contract/api/dead.ts';
 import type { PageOf, ReplyOf } from '../../contract/api/schema.ts';
 import type { StatsJson, TopicStatsJson } from '../../contract/api/stats.ts';
+import { buryReasons } from '../../core/job.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type FlagNames } from '../daemon/api-client.ts';
 import { clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { printPages } from '../daemon/read-pages.ts';
@@ -25,7 +26,11 @@ const excerptMax = 80;
 export function register(program: Command): void {
   const family = program.command('dead').description('dead letters: jobs whose attempts are used up');
   const ls = daemonCommand(family, 'ls [topic]', 'list dead letters, newest first', ofTopic(list));
-  withFilter(ls.option('--limit <n>', 'maximum number of dead letters', '100'));
+  withFilter(ls)
+    .option('--reason <reason>', `why the job died: ${buryReasons.join(', ')}`)
+    .option('--last-reason <reason>', 'why its last attempt failed: status, rule, timeout, connect …')
+    .option('--status <status>', 'HTTP status of its last attempt, such as 500 or 5xx; or none')
+    .option('--limit <n>', 'maximum number of dead letters', '100');
   const again = 'deliver dead letters again, with all their attempts';
   withChoice(withFilter(daemonCommand(family, 'requeue [topic]', again, ofTopic(requeueDead))));
   const purge = daemonCommand(family, 'purge [topic]', 'remove dead letters for good', ofTopic(purgeDead));
@@ -56,11 +61,19 @@ function ofTopic<Flags extends FilterFlags>(
   };
 }
 
-async function list(flags: FilterFlags & { readonly limit: string }): Promise<void> {
-  const { topic, since, until } = flags;
+interface ListFlags extends FilterFlags {
+  readonly reason?: string;
+  readonly lastReason?: string;
+  readonly status?: string;
+  readonly limit: string;
+}
+
+async function list(flags: ListFlags): Promise<void> {
+  const { topic, since, until, reason, lastReason, status } = flags;
+  const query = { since, until, reason, lastReason, status };
   await printPages<DeadLetterJson>(
     flags,
-    { path: ['v1', 'dead'], query: { topic, since, until }, flags: filterFlags },
+    { path: ['v1', 'dead'], query: { topic, ...query }, flags: flagNames(Object.keys(query)) },
     {
       TOPIC: 'topic',
       ID: 'id',

@@ -47,7 +47,7 @@ const configFlags = Object.entries(options).flatMap(([name, declared]) => {
   const flag = 'flag' in declared ? declared.flag : undefined;
   if (flag === undefined) return [];
   const spelling = declared.kind === 'boolean' ? flag : `${flag} <${declared.kind}>`;
-  const option = new Option(spelling, declared.help);
+  const option = new Option(spelling, 'flagHelp' in declared ? declared.flagHelp : declared.help);
   // Given twice, a list option keeps both values: commander alone would drop the first server.
   if (declared.kind === 'list')
     option.argParser((text: string, before?: string) => (before === undefined ? text : `${before},${text}`));

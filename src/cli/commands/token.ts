@@ -6,7 +6,7 @@ import type { CreatedTokenJson, listTokensSchema } from '../../contract/api/toke
 import type { ApiReply } from '../daemon/api-client.ts';
 import { ask, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit, exitCodes } from '../exit.ts';
-import { gatherItems } from '../flags.ts';
+import { gatherItems, scopesHelp } from '../flags.ts';
 import { printData, printItems, say } from '../output/output.ts';
 import { addTokenOffline } from '../start/token-offline.ts';
 
@@ -22,7 +22,7 @@ export function register(program: Command): void {
     .description('access tokens; once one exists, every request needs one');
   daemonCommand(family, 'add', 'make a token and print it once; works without a daemon', addToken)
     .argument('<name>')
-    .option('--scope <list>', 'push, read, operate, admin (includes all); repeatable', gatherItems)
+    .option('--scope <list>', scopesHelp, gatherItems)
     .option('--topic <glob>', 'only these topics: order.*; repeatable', gatherItems)
     .option('--expires <duration>', 'dq rejects it after this time, such as 90d')
     .addHelpText(

@@ -79,7 +79,10 @@ export function sentenceOf(problem: Problem, flags: FlagNames = {}): string {
     .map(({ field, message }) => (field === '' ? message : `${flagOf(field, flags)}: ${message}`))
     .join('; ');
   const text = fields || problem.detail || problem.title;
-  return problem.code === 'unauthorized' ? `${text} (give --token or DQ_TOKEN)` : text;
+  // The console's port rejects a request without a session by the same code, and no token helps there.
+  return text.startsWith('authorization: ') && problem.code === 'unauthorized'
+    ? `${text} (give --token or DQ_TOKEN)`
+    : text;
 }
 
 /** `callbackUrl` → `--callback`, `backoff[1]` → `--backoff[1]`, `headers.x-a` → `--header x-a`. */
