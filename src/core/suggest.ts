@@ -2,8 +2,8 @@
 // options, variables, commands and paths all ask here. One wrong letter of a longer name counts first, then a
 // synonym, then a name that has the words of the given one, then one with more wrong letters.
 
-/** Words of other queues and usual guesses, after the names of dq that they mean. Of those names, the first that is
- *  known at that place counts. */
+/** Words of other queues and usual guesses, after the names of dq that they mean. Of those names, the first
+ *  that is known at that place counts. */
 const synonyms: readonly (readonly [ours: string, theirs: string])[] = [
   ['topic', 'name queue queueName topicName tube channel stream queues topics'],
   ['callbackUrl, callback', 'uri webhook hook endpoint notifyUrl callbackUri'],
@@ -92,8 +92,8 @@ function bySynonym(wanted: string, known: readonly string[]): string | null {
   return null;
 }
 
-/** The shortest name that has all words of the given one, in their order: callbackUrl of `url`, server.port of
- *  `port`, `topic pause` of `pause`. */
+/** The shortest name that has all words of the given one, in their order: callbackUrl of `url`, server.port
+ *  of `port`, `topic pause` of `pause`. */
 function byWords(wanted: string, known: readonly string[]): string | null {
   const words = wordsOf(wanted);
   let best: string | null = null;

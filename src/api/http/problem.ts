@@ -117,7 +117,8 @@ function fieldsOf(violation: Violation, context: string): readonly FieldError[] 
   }
 }
 
-/** All unknown and missing names of one object: the validator stops at the first, and a misspelt name is both. */
+/** All unknown and missing names of one object: the validator stops at the first, and a misspelt name is
+ *  both. */
 function wrongNames({ data, parentSchema }: Violation, path: string, context: string): readonly FieldError[] {
   const { properties = {}, required = [] } = parentSchema ?? {};
   const inside = (name: string) => (path === '' ? name : `${path}.${name}`);

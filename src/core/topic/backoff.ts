@@ -61,8 +61,8 @@ export function backoff(help: string, more: More): TopicField<Backoff, BackoffJs
   };
 }
 
-/** The JSON of a backoff as a flag or a query writes it: "15s,3m" and "15s" are ladders, text that begins as JSON
- *  is JSON, and one word stays text, whose rejection shows all forms. Throws SyntaxError. */
+/** The JSON of a backoff as a flag or a query writes it: "15s,3m" and "15s" are ladders, text that begins as
+ *  JSON is JSON, and one word stays text, whose rejection shows all forms. Throws SyntaxError. */
 export function backoffJson(text: string): unknown {
   if (text === '2n+1' || /^[a-z]+$/i.test(text)) return text;
   return /^\s*[[{]/.test(text) ? JSON.parse(text) : text.split(',').map((wait) => wait.trim());

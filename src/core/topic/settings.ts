@@ -63,7 +63,8 @@ export const topicInputNames: ReadonlySet<string> = new Set([
 /** Members of a topic's JSON that a request must not have. */
 const setByDq: ReadonlySet<string> = new Set(['createdAt', 'updatedAt']);
 
-/** `complete`: POST and PUT, where a missing member takes its default. `named`: POST, whose path has no topic. */
+/** `complete`: POST and PUT, where a missing member takes its default. `named`: POST, whose path has no
+ *  topic. */
 export function parseTopicInput(
   json: unknown,
   policy: TopicPolicy,
