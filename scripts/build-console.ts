@@ -51,6 +51,7 @@ export async function buildConsole(root: string, out: string): Promise<Metafile>
     jsx: 'automatic',
     jsxImportSource: 'preact',
     minify: true,
+    charset: 'utf8',
     plugins: [
       { name: 'dictionary', setup: packDictionary },
       { name: 'topic form', setup: fillTopicForm },

@@ -1,8 +1,9 @@
-// Encodes the only attempt of a job delivered at once, for both stores. Nearly every job is such a job, so
-// constant parts are not stored: field names, number, outcome (60 bytes instead of 190; a JSON list takes
-// 70).
+// Encodes the attempt of a job that its first attempt delivered, for both stores. Nearly every job is such a
+// job, so constant parts are not stored: field names, number, outcome (60 bytes instead of 190; a JSON list
+// takes 70).
 
 import type { AttemptRecord } from '../core/job.ts';
+import { limits } from '../core/limits.ts';
 
 /** One line each for startedAt, durationMs, status (empty: null) and traceparent after a blank, notifier,
  *  host; the rest is replyExcerpt. */
@@ -12,7 +13,13 @@ export function packFirstAttempt(attempt: AttemptRecord): string {
   return `${startedAt}\n${durationMs}\n${status ?? ''}${trace}\n${notifier}\n${host}\n${replyExcerpt}`;
 }
 
-export function readFirstAttempt(lines: string): AttemptRecord {
+/** Attempts of a job that its first attempt delivered: those before its requeue, then this one. */
+export const withFirstAttempt = (
+  earlier: readonly AttemptRecord[],
+  lines: string,
+): readonly AttemptRecord[] => [...earlier, readFirstAttempt(lines)].slice(-limits.attemptsKept);
+
+function readFirstAttempt(lines: string): AttemptRecord {
   const [startedAt, durationMs, third = '', notifier = '', host = '', ...reply] = lines.split('\n');
   const [status, traceparent] = third.split(' ');
   return {

@@ -1,6 +1,7 @@
 // Builds the flow of a job: all that happened to its id, oldest first. The journal knows the changes; the
 // store knows the newest ones before the journal has them, and, without a journal, all that is known.
 
+import { attemptsBeforeRequeue } from '../core/earlier-attempts.ts';
 import type { AttemptRecord, EndedJob, FlowEvent, JobSnapshot, Version } from '../core/job.ts';
 import { instantOf } from '../core/job-change.ts';
 import type { JobRow } from '../core/job-row.ts';
@@ -63,14 +64,17 @@ function isSame(a: FlowEntry, b: FlowEntry): boolean {
 
 /** What a store says about a job: its push, its attempts and its end. */
 function storedEntries(job: JobSnapshot | EndedJob): FlowEntry[] {
-  const { origin, acceptedAt, attempts } = job;
+  const { origin, acceptedAt, attempts, failures } = job;
+  const earlier = attemptsBeforeRequeue(attempts, failures);
   // Attempts before the last run, reschedule or requeue had another version.
   const version = job.version === origin ? origin : null;
   const entries: FlowEntry[] = [{ ...unknown, at: acceptedAt, version: origin, event: 'accepted' }];
-  for (const attempt of attempts) {
-    const { notifier: process, host, startedAt, durationMs } = attempt;
+  for (const [n, attempt] of attempts.entries()) {
+    const { notifier: process, host, startedAt, durationMs, nextDelayMs } = attempt;
     const at = startedAt + Math.round(durationMs);
-    entries.push({ ...unknown, at, version, event: 'retried', process, host, attempt });
+    // A job is requeued after its death: by an attempt that none was to follow, or by another cause.
+    const event = n === earlier - 1 && nextDelayMs === undefined ? 'dead' : 'retried';
+    entries.push({ ...unknown, at, version, event, process, host, attempt });
   }
   const end = endOf(job);
   if (end === null) return entries;

@@ -11,11 +11,10 @@ export type ModelAlert = Mutable<Omit<AlertEntry, 'state'>> & {
   claimedUntil: number;
 };
 
-/** A job without attempts, as after a push or requeue. */
+/** As after a push or requeue. */
 export const untried = {
   failures: 0,
   strikes: 0,
-  attempts: [],
   lease: null,
   deadAt: null,
   buryReason: null,

@@ -62,6 +62,7 @@ export class Model extends ModelState {
     const job: ModelJob = {
       ...given,
       ...untried,
+      attempts: [],
       ...(pushed.extension ? { extension: pushed.extension } : {}),
       failures: pushed.failures ?? 0,
       version,

@@ -254,6 +254,16 @@ export class Trial {
     return only(await this.reserve(request(1, { [topic]: 1 }, holder, leaseMs)));
   }
 
+  /** Reserved again, after a failed attempt, one that buried it, and a requeue. */
+  async requeued(id: string) {
+    const first = await this.reserved(id);
+    await this.retry(first, 0);
+    const second = await this.lease();
+    await this.bury(second);
+    await this.jobs.requeue([{ topic: 't', id }]);
+    return { first, second, again: await this.lease() };
+  }
+
   async reserved(
     id: string,
     pushed: Pushed = {},

@@ -143,7 +143,21 @@ describe('requeue of one', () => {
     expect(status).toBe(200);
     expect(body).toMatchObject({ topic: 't', id: 'a', state: 'ready' });
     expect(BigInt(body.version)).toBeGreaterThan(BigInt(before.version));
-    expect(await get()).toMatchObject({ state: 'ready', attempt: 0, attempts: [], body: '{"id":"a"}' });
+    expect(await get()).toMatchObject({ state: 'ready', attempt: 0, body: '{"id":"a"}' });
+  });
+
+  it('the job and its flow still have the attempts from before, which are marked', async () => {
+    await bury(dq, 't', ['a']);
+    const [buried] = (await get()).attempts;
+    expect(buried).not.toHaveProperty('beforeRequeue');
+    await dq.api('POST', `${job}/requeue`);
+    expect((await get()).attempts).toEqual([{ ...buried, beforeRequeue: true }]);
+    await dq.store.jobs.retry([{ ...(await reserveOne(dq)), delayMs: 3_600_000, attempt: failedAttempt }]);
+    const { attempt, attempts } = await get();
+    expect([attempt, attempts.map((one: object) => 'beforeRequeue' in one)]).toEqual([1, [true, false]]);
+    const { entries } = (await dq.api('GET', `${job}/flow`)).body;
+    const events = entries.map(({ event }: { event: string }) => event);
+    expect(events.toSorted()).toEqual(['accepted', 'dead', 'retried']);
   });
 
   it('a live job is 409 not_dead', async () => {

@@ -259,6 +259,8 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     await trial.push('1', { body: Buffer.alloc(redisLimits.inlineBodyBytesMax + 1) });
     await trial.retry(await trial.lease(), 0);
     await trial.ack(await trial.lease());
+    await trial.ack((await trial.requeued('2')).again);
+    await trial.alerts.settle([(await trial.dump()).alerts[0]?.version ?? 0], 'sent');
     const left = await under.raw.exists(
       ...['j', 'm', 'b', 'p', 'h', 'e', 'l'].map((name) => `{dq:0}:${name}`),
     );

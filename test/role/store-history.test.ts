@@ -44,6 +44,18 @@ it('without history: nothing is left of ended jobs', async () => {
   expect(await store.client.store.history.get(key)).toBeNull();
 });
 
+it('without history: nothing is left of a job that was requeued', async () => {
+  const { jobs } = store.client.store;
+  await jobs.push([jobOf('1')]);
+  for (const job of (await jobs.reserve(0, request(1))).jobs)
+    await jobs.bury([{ ...job, reason: 'attempts_exhausted', attempt: attemptOf(job) }]);
+  await jobs.requeue([key]);
+  expect(rows()).toEqual([1, 1, 1]);
+  for (const job of (await jobs.reserve(0, request(1))).jobs)
+    await jobs.ack([{ ...job, attempt: attemptOf(job, { outcome: 'delivered', reason: null }) }]);
+  expect(rows()).toEqual([0, 0, 0]);
+});
+
 it('without history: the end of a job of a schedule is kept', async () => {
   const { jobs, history } = store.client.store;
   const ids = ['1', 'schedule:s:2030-01-01T00:00:00Z'];

@@ -97,6 +97,40 @@ describe('the page of a job', () => {
     expect(attempt.replyHeaders).toContain('server: nginx');
   });
 
+  it('tells its story: accepted, due, attempts also from before a requeue, and what comes next', async () => {
+    const rule = { retryIf: '{res.code}!=200', maxAttempts: 3, backoff: ['1s'] };
+    await site.addTopic('told', rule, '/rule');
+    await site.push('told', 'twice', { delay: '1s' });
+    await site.jobIs('told', 'twice', 'dead');
+    const page = await site.open('/jobs/told/twice');
+    const story = page.locator('section', { has: page.getByRole('heading', { name: 'Story' }) });
+    const lines = async () =>
+      await story.locator('li > :is(div, details) > summary, li.mark').allTextContents();
+    await story.getByText('Dead letter', { exact: true }).waitFor();
+    const first = await lines();
+    expect(first.map((line) => /^[A-Z][a-z]+( letter| \d)?/.exec(line)?.[0])).toEqual([
+      ...['Accepted', 'Due', 'Attempt 1', 'Attempt 2', 'Attempt 3', 'Dead letter'],
+    ]);
+    expect(first[1]).toContain('waited 1 s');
+    // The newest attempt is open: what its rule compared, and the request beside the reply.
+    expect(await story.locator('details[open]').count()).toBe(1);
+    await story.locator('details[open]').getByText('{res.code} = 500').waitFor();
+    const boxes = await Promise.all(
+      ['Request', 'Reply'].map((name) => story.getByRole('heading', { name, exact: false }).boundingBox()),
+    );
+    expect(boxes[0]?.y).toBe(boxes[1]?.y);
+    await site.change('PATCH', '/v1/topics/told', { backoff: ['1h'] });
+    await button(page, 'Requeue').click();
+    await site.jobIs('told', 'twice', 'delayed');
+    await story.getByText(/Next wait: 1 h/).waitFor();
+    await story.getByText('Dead letter if all attempts fail').waitFor();
+    const later = (await lines()).map((line) => /^(Requeue|[A-Z][a-z]+( \d)?)/.exec(line)?.[0]);
+    expect(later).toEqual([
+      ...['Accepted', 'Due', 'Attempt 1', 'Attempt 2', 'Attempt 3', 'Requeue', 'Attempt 1'],
+      ...['Attempt 2', 'Dead'],
+    ]);
+  });
+
   it('says who runs it, what it waits for, how long it is kept, and what to do without it', async () => {
     await site.addTopic('one', { timeout: '60s', concurrency: 1 }, '/hang');
     await site.push('one', 'runs');

@@ -5,6 +5,7 @@ import { isUtf8 } from 'node:buffer';
 import type { AttemptJson, JobJson } from '../../contract/api/job.ts';
 import { webhookIdOf } from '../../core/delivery.ts';
 import { formatDuration, formatInstant } from '../../core/duration.ts';
+import { attemptsBeforeRequeue } from '../../core/earlier-attempts.ts';
 import type { JobOptions } from '../../core/extension.ts';
 import type { AttemptRecord, EndedJob, JobSnapshot } from '../../core/job.ts';
 import type { Why } from '../../core/job-why.ts';
@@ -60,7 +61,8 @@ export function jobJson(
     why: whyJson(why),
     webhookId: webhookIdOf(job),
   };
-  if ('endedAt' in job) return { ...head, attempts: job.attempts.map((one) => attemptJson(one, job)) };
+  const attempts = attemptsJson(job);
+  if ('endedAt' in job) return { ...head, attempts };
   const { deadAt, buryReason, strikes, contentType, body } = job;
   return {
     ...head,
@@ -75,8 +77,16 @@ export function jobJson(
     contentType,
     bytes: body.length,
     ...bodyJson(body),
-    attempts: job.attempts.map((one) => attemptJson(one, job)),
+    attempts,
   };
+}
+
+function attemptsJson(job: JobSnapshot | EndedJob): Sent<JobJson>['attempts'] {
+  const earlier = attemptsBeforeRequeue(job.attempts, job.failures);
+  return job.attempts.map((one, n) => ({
+    ...attemptJson(one, job),
+    ...(n < earlier ? { beforeRequeue: true } : {}),
+  }));
 }
 
 /** The bytes as a member: `body` if they are UTF-8, else `bodyBase64`. */

@@ -79,7 +79,7 @@ function print(job: JobJson): void {
   process.stdout.write('\n');
   const isTraced = job.attempts.some(({ traceparent }) => traceparent !== undefined);
   printItems(job.attempts, {
-    ATTEMPT: 'attempt',
+    ATTEMPT: ({ attempt, beforeRequeue }) => (beforeRequeue ? `${attempt} before requeue` : String(attempt)),
     'STARTED AT': 'startedAt',
     MS: 'durationMs',
     OUTCOME: 'outcome',

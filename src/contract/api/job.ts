@@ -76,6 +76,9 @@ const Attempt = Type.Object(
     ),
     nextDelayMs: Type.Optional(count('the wait that follows; absent: no attempt follows', 60_000)),
     nextBy: Type.Optional(Type.Enum(['backoff', 'retry_after'], { description: 'what decided nextDelayMs' })),
+    beforeRequeue: Type.Optional(
+      flag('true: before the last requeue, which starts the numbers from 1; else absent', true),
+    ),
   },
   { title: 'Attempt' },
 );
@@ -176,7 +179,7 @@ const Job = Type.Object(
     bodyBase64: Type.Optional(text('the body in base64, if it is not UTF-8', '/w==')),
     attempts: Type.Array(Attempt, {
       maxItems: limits.attemptsKept,
-      description: `the last ${limits.attemptsKept} attempts`,
+      description: `the last ${limits.attemptsKept} attempts, also those before a requeue`,
     }),
   },
   { title: 'Job' },

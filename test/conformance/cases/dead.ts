@@ -168,7 +168,7 @@ export const deadCases: readonly Case[] = [
       () => trial.dead.requeue({ topic: 't' }, 10),
       (outcome, now) => {
         expect(outcome).toEqual({ requeued: 1, more: false });
-        const fresh = { failures: 0, strikes: 0, attempts: [], deadAt: null, buryReason: null };
+        const fresh = { failures: 0, strikes: 0, deadAt: null, buryReason: null };
         return {
           jobs: { 't/1': { ...fresh, state: 'ready', dueAt: now, version: expect.any(Number) } },
         };

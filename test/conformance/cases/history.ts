@@ -91,6 +91,29 @@ export const historyCases: readonly Case[] = [
     expect(attempts?.at(-1)?.outcome).toBe('delivered');
   }),
 
+  fact('history: keeps the attempts before a requeue', async (trial) => {
+    const { first, second, again } = await trial.requeued('1');
+    await trial.ack(again);
+    expect(await trial.history.get(key)).toMatchObject({
+      state: 'done',
+      failures: 0,
+      attempts: [attemptOf(first), attemptOf(second), attemptOf(again, delivered)],
+    });
+  }),
+
+  fact('history: the end of a requeued job keeps the last 10 attempts', async (trial) => {
+    let job = await trial.reserved('1');
+    for (let n = 0; n < 9; n += 1) {
+      await trial.retry(job, 0);
+      job = await trial.lease();
+    }
+    await trial.bury(job);
+    await trial.jobs.requeue([key]);
+    await trial.ack(await trial.lease());
+    const { attempts } = (await trial.history.get(key)) ?? {};
+    expect(attempts?.map(({ attempt }) => attempt)).toEqual([2, 3, 4, 5, 6, 7, 8, 9, 10, 1]);
+  }),
+
   ...endings.map(([verb, state, end]) =>
     fact(`history: ${verb} leaves a job as ${state}, with its attempts`, async (trial) => {
       await failedOnce(trial);

@@ -192,7 +192,7 @@ export const verbCases: readonly Case[] = [
       (outcome, now) => {
         expect(outcome).toEqual({ kind: 'requeued', version: expect.any(Number), dueAt: now });
         const { version, dueAt } = outcome as { version: number; dueAt: number };
-        const fresh = { failures: 0, strikes: 0, attempts: [], deadAt: null, buryReason: null };
+        const fresh = { failures: 0, strikes: 0, deadAt: null, buryReason: null };
         return { jobs: { 't/1': { ...fresh, state: 'ready', version, dueAt } } };
       },
     );
@@ -202,7 +202,31 @@ export const verbCases: readonly Case[] = [
     });
     await trial.lost(job);
     expect(await trial.retry(again, 0)).toEqual({ kind: 'retried' });
-    expect((await trial.known('1')).attempts).toEqual([attemptOf(again)]);
+  }),
+
+  fact('requeue: keeps the attempts, and the next ones count from 1', async (trial) => {
+    const { first, second, again } = await trial.requeued('1');
+    const before = [attemptOf(first), attemptOf(second)];
+    expect(await trial.known('1')).toMatchObject({ failures: 0, attempts: before });
+    await trial.retry(again, 0);
+    expect(await trial.known('1')).toMatchObject({ failures: 1, attempts: [...before, attemptOf(again)] });
+    expect(attemptOf(again).attempt).toBe(1);
+  }),
+
+  fact('requeue: the last 10 attempts stay, whenever they were', async (trial) => {
+    let { again: job } = await trial.requeued('1');
+    for (let n = 0; n < 9; n += 1) {
+      await trial.retry(job, 0);
+      job = await trial.lease();
+    }
+    const { attempts } = await trial.known('1');
+    expect(attempts.map(({ attempt }) => attempt)).toEqual([2, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  }),
+
+  fact('push: of the id of a requeued job forgets its attempts', async (trial) => {
+    await trial.requeued('1');
+    await trial.push('1');
+    expect((await trial.known('1')).attempts).toEqual([]);
   }),
 
   fact('verbs: return an outcome per item, in order', async (trial) => {

@@ -13,10 +13,9 @@ const deadMutants: readonly Mutant[] = mutants({
       right(job);
       job.failures = failures;
     }),
-    'requeue keeps the attempts': change('revive', (right) => (job) => {
-      const { attempts } = job;
+    'requeue removes the attempts': change('revive', (right) => (job) => {
       right(job);
-      job.attempts = attempts;
+      job.attempts = [];
     }),
     'requeue makes a new origin': change('revive', (right) => (job) => {
       right(job);

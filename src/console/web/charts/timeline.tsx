@@ -1,9 +1,8 @@
 // Timeline of a job: accepted, due, attempts, moves by operators, now, planned attempts, dead letter. Long gaps
 // are shortened: the width of a gap grows with the logarithm of its time, and its length is written in it.
-// Labels never overlap: points that have no room for one show their number, and all are in the list for phones.
+// Labels never overlap: points that have no room for one show their number, and all are in the story of the job.
 
 import { clock, duration, utc } from '../format.ts';
-import { Time } from '../parts/time.tsx';
 import { t } from '../words/words.ts';
 import { textWidth } from './text-width.ts';
 
@@ -28,7 +27,7 @@ export interface TimelinePoint {
   readonly time?: string;
   /** below the time */
   readonly note?: string;
-  /** of the pill in the list; default: the label */
+  /** of the pill in the story */
   readonly pill?: string;
 }
 
@@ -199,44 +198,15 @@ function Point({
   );
 }
 
-const pills: Readonly<Record<TimelinePoint['kind'], string>> = {
-  accepted: 'is-quiet',
-  due: 'is-delayed',
-  failed: 'is-dead',
-  delivered: 'is-done',
-  running: 'is-running',
-  move: 'is-quiet',
-  next: 'is-delayed ring',
-  planned: 'is-quiet ring',
-  dead: 'is-dead',
-  ended: 'is-quiet',
-  now: '',
-};
-
-/** The same as a list, newest first, for phones: planned attempts are one row. */
-export function TimelineList({ points }: { points: readonly TimelinePoint[] }) {
-  const shown = points.filter(
-    ({ kind }, n) => kind !== 'now' && kind !== 'due' && (kind !== 'planned' || n === points.length - 1),
-  );
-  return (
-    <ol class="list phone-only">
-      {shown.toReversed().map((point) => (
-        <li key={`${point.kind} ${point.label} ${point.at.toString()}`}>
-          <span class={`pill ${pills[point.kind]}`}>{point.pill ?? point.label}</span>
-          <span class="grow">
-            {[point.pill === undefined ? '' : point.label, point.kind === 'next' ? point.time : point.note]
-              .filter(Boolean)
-              .join(' · ')}
-          </span>
-          <Time class="faint num" at={point.at} />
-        </li>
-      ))}
-    </ol>
-  );
-}
+/** The circle of a point, for a line of text. */
+export const PointDot = ({ kind }: Pick<TimelinePoint, 'kind'>) => (
+  <svg class="icon s" viewBox="0 0 16 16" aria-hidden="true">
+    <circle class={looks[kind]} stroke-width="2" cx="8" cy="8" r="5" />
+  </svg>
+);
 
 export const timelineLegend = () => (
-  <span class="legend desk">
+  <span class="legend">
     <span>
       <i class="fill-dead" />
       {t('legend_failed')}

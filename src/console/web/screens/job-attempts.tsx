@@ -1,11 +1,14 @@
-// The attempts of a job, newest first: verdict with its reason, the wait that follows, request and reply.
+// The story of a job: accepted, due, each attempt with verdict, request and reply, what operators did, and what
+// comes next. Its lines are the points of the timeline.
 
-import type { ComponentChildren } from 'preact';
+import { type ComponentChildren, Fragment } from 'preact';
 import type { AttemptJson, JobJson } from '../../../contract/api/job.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
-import { duration, preciseClock } from '../format.ts';
+import { PointDot, type TimelinePoint } from '../charts/timeline.tsx';
+import { clock, dots, duration, preciseClock } from '../format.ts';
 import { isJson, JsonView } from '../parts/json-view.tsx';
 import { Code, type Colour, Pill } from '../parts/parts.tsx';
+import { Time } from '../parts/time.tsx';
 import { targetText } from '../topic-command.ts';
 import { t, type Word } from '../words/words.ts';
 
@@ -30,39 +33,110 @@ function readable(excerpt: string): string {
   return isJson(excerpt) ? excerpt : excerpt.replaceAll('\\u000d', '').replaceAll('\\u000a', '\n');
 }
 
-export function Attempts({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
+/** `points`: by time. Between two of them stands the requeue whose time is not known. */
+export function Story({
+  job,
+  topic,
+  points,
+}: {
+  job: JobJson;
+  topic: TopicJson | null;
+  points: readonly TimelinePoint[];
+}) {
+  const shown = storyOf(points);
+  const last = job.attempts.at(-1);
+  const earlier = job.attempts.findLast(({ beforeRequeue }) => beforeRequeue);
   return (
     <ol class="tries">
-      {job.attempts.toReversed().map((attempt, n) => (
-        <li key={attempt.attempt}>
-          <details open={n === 0}>
-            <summary>
-              <svg class="icon s chev" aria-hidden="true">
-                <use href="#i-chev" />
-              </svg>
-              <span class="nowrap">{t('attempt_n', { n: attempt.attempt })}</span>
-              <time class="num soft">{preciseClock(Date.parse(attempt.startedAt))}</time>
-              <span class="num soft">{duration(attempt.durationMs)}</span>
-              <span class="text mono faint">
-                {attempt.replyExcerpt === ''
-                  ? (attempt.detail ?? '')
-                  : readable(attempt.replyExcerpt).replaceAll('\n', ' ')}
-              </span>
-              <Pill colour={attemptColour(attempt)}>{shortResult(attempt) || t('job_done')}</Pill>
-            </summary>
-            <div class="detail">
-              <Verdict attempt={attempt} topic={topic} />
-              {topic === null || topic.delivery === 'pull' ? null : (
-                <Request job={job} attempt={attempt} topic={topic} />
-              )}
-              {topic?.delivery === 'mq' ? null : (
-                <Reply attempt={attempt} isWide={topic === null || topic.delivery === 'pull'} />
-              )}
-            </div>
-          </details>
-        </li>
-      ))}
+      {shown.map((point, n) => {
+        const attempt = attemptAt(point, job);
+        const key = `${point.kind} ${point.at.toString()}`;
+        if (attempt === undefined) return <Mark key={key} point={point} before={shown[n - 1]} />;
+        const isRequeued = attempt === earlier && shown[n + 1]?.kind !== 'move';
+        return (
+          <Fragment key={key}>
+            <Attempt job={job} topic={topic} attempt={attempt} isOpen={attempt === last} />
+            {isRequeued ? <Requeued /> : null}
+          </Fragment>
+        );
+      })}
     </ol>
+  );
+}
+
+/** Planned attempts are one row: the last one, which says what follows if all fail. */
+const storyOf = (points: readonly TimelinePoint[]): readonly TimelinePoint[] =>
+  points.filter(({ kind }, n) => kind !== 'now' && (kind !== 'planned' || n === points.length - 1));
+
+const attemptAt = ({ kind, at }: TimelinePoint, { attempts }: JobJson): AttemptJson | undefined =>
+  kind === 'failed' || kind === 'delivered'
+    ? attempts.find(({ startedAt }) => Date.parse(startedAt) === at)
+    : undefined;
+
+function Mark({ point, before }: { point: TimelinePoint; before: TimelinePoint | undefined }) {
+  const { kind, label, time, note, pill, at } = point;
+  const waited =
+    kind === 'due' && before !== undefined ? t('waited', { time: duration(at - before.at) }) : '';
+  const isComing = kind === 'next' || kind === 'planned';
+  return (
+    <li class={isComing ? 'mark faint' : 'mark'}>
+      <PointDot kind={kind} />
+      <span class="nowrap">{label}</span>
+      <Time class="num soft" at={at} text={isComing ? clock : preciseClock} />
+      <span class="text">{dots(waited, kind === 'next' ? time : note)}</span>
+      {isComing && pill !== undefined ? <Pill colour="quiet">{pill}</Pill> : null}
+    </li>
+  );
+}
+
+const Requeued = () => (
+  <li class="mark">
+    <PointDot kind="move" />
+    <span class="nowrap">{t('flow_requeue')}</span>
+    <span />
+    <span class="text">{t('counts_again')}</span>
+  </li>
+);
+
+function Attempt({
+  job,
+  topic,
+  attempt,
+  isOpen,
+}: {
+  job: JobJson;
+  topic: TopicJson | null;
+  attempt: AttemptJson;
+  isOpen: boolean;
+}) {
+  return (
+    <li>
+      <details open={isOpen}>
+        <summary>
+          <svg class="icon s chev" aria-hidden="true">
+            <use href="#i-chev" />
+          </svg>
+          <span class="nowrap">{t('attempt_n', { n: attempt.attempt })}</span>
+          <time class="num soft">{preciseClock(Date.parse(attempt.startedAt))}</time>
+          <span class="num soft">{duration(attempt.durationMs)}</span>
+          <span class="text mono faint">
+            {attempt.replyExcerpt === ''
+              ? (attempt.detail ?? '')
+              : readable(attempt.replyExcerpt).replaceAll('\n', ' ')}
+          </span>
+          <Pill colour={attemptColour(attempt)}>{shortResult(attempt) || t('job_done')}</Pill>
+        </summary>
+        <div class="detail">
+          <Verdict attempt={attempt} topic={topic} />
+          {topic === null || topic.delivery === 'pull' ? null : (
+            <Request job={job} attempt={attempt} topic={topic} />
+          )}
+          {topic?.delivery === 'mq' ? null : (
+            <Reply attempt={attempt} isWide={topic === null || topic.delivery === 'pull'} />
+          )}
+        </div>
+      </details>
+    </li>
   );
 }
 

@@ -4,11 +4,12 @@ import type { JobJson, JobSummaryJson } from '../../../contract/api/job.ts';
 import type { PageOf } from '../../../contract/api/schema.ts';
 import { type EndState, endStates } from '../../../core/job.ts';
 import { isHeld } from '../../../core/job-why.ts';
+import { limits } from '../../../core/limits.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
 import { call, topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may } from '../api/session.ts';
-import { Timeline, TimelineList, timelineLegend } from '../charts/timeline.tsx';
+import { Timeline, timelineLegend } from '../charts/timeline.tsx';
 import { curlOf } from '../curl.ts';
 import { clock, dots, duration, exactClock, number, relative, useSecond, zone } from '../format.ts';
 import {
@@ -34,7 +35,7 @@ import { Time } from '../parts/time.tsx';
 import { go, hrefQuery } from '../router.ts';
 import { backoffText } from '../topic-command.ts';
 import { t, type Word } from '../words/words.ts';
-import { Attempts, endOf, failureText } from './job-attempts.tsx';
+import { endOf, failureText, Story } from './job-attempts.tsx';
 import { JobBody } from './job-body.tsx';
 import { JobFlow } from './job-flow.tsx';
 import { pointsOf, useJobMarks } from './job-points.ts';
@@ -250,28 +251,25 @@ function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
           {t('copy_link')}
         </CopyButton>
       </section>
-      <Card
-        title={t('timeline')}
-        note={dots(t('times_in', { zone: zone() }), t('long_gaps'))}
-        end={timelineLegend()}
-      >
-        <div class="body desk">
-          <Timeline points={points} label={`${first} ${explanation(job)}`} />
-        </div>
-        <TimelineList points={points} />
-      </Card>
+      <div class="desk">
+        <Card
+          title={t('timeline')}
+          note={dots(t('times_in', { zone: zone() }), t('long_gaps'))}
+          end={timelineLegend()}
+        >
+          <div class="body">
+            <Timeline points={points} label={`${first} ${explanation(job)}`} />
+          </div>
+        </Card>
+      </div>
       <div class="cols">
         <Card
           width={8}
-          title={t('attempts')}
-          note={t('attempts_note', { count: number(Math.max(job.attempts.length, 10)) })}
+          title={t('story')}
+          note={t('story_note', { count: number(limits.attemptsKept) })}
           end={hasCurl ? <CurlButton job={job} /> : undefined}
         >
-          {job.attempts.length === 0 ? (
-            <Empty>{t('no_attempt_yet')}</Empty>
-          ) : (
-            <Attempts job={job} topic={topic} />
-          )}
+          <Story job={job} topic={topic} points={points} />
         </Card>
         <div class="c4 stack">
           <JobBody job={job} />

@@ -20,7 +20,7 @@ import {
   stateCodes,
 } from '../../../core/stored-codes.ts';
 import type { AlertEntry, PushJob, When } from '../../../ports/job-store.ts';
-import { readFirstAttempt } from '../../first-attempt.ts';
+import { withFirstAttempt } from '../../first-attempt.ts';
 import { redisLimits } from '../limits.ts';
 import { idOf } from './keys.ts';
 
@@ -243,14 +243,15 @@ export function readFound([topic, tid, state, record, stateRecord]: FoundReply):
   };
 }
 
-/** Attempts of a history entry; `lines`: those stored outside it */
+/** Attempts of a history entry; `lines`: those stored outside it, which are older */
 export function readEndedAttempts(record: Buffer, lines: Buffer): readonly AttemptRecord[] {
   const follows = record.length > endedBytes && record.readUInt8(endedBytes) !== closedBy;
-  if (follows) return [readFirstAttempt(record.toString('utf8', endedBytes))];
-  return readAttempts(lines);
+  return follows
+    ? withFirstAttempt(readAttempts(lines), record.toString('utf8', endedBytes))
+    : readAttempts(lines);
 }
 
-/** bytes of an entry before its only attempt, or the number of its cancel or purge (healing.lua) */
+/** bytes of an entry before its first attempt, or the number of its cancel or purge (healing.lua) */
 const endedBytes = 35;
 const closedBy = 255;
 

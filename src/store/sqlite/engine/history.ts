@@ -7,7 +7,7 @@ import { limits } from '../../../core/limits.ts';
 import { endCodes } from '../../../core/stored-codes.ts';
 import { isTickId } from '../../../core/tick-id.ts';
 import type { Statement } from '../../../runtime/database.ts';
-import { readFirstAttempt } from '../../first-attempt.ts';
+import { withFirstAttempt } from '../../first-attempt.ts';
 import { asBuffer } from './job-rows.ts';
 import type { TransactionContext } from './transaction-context.ts';
 
@@ -109,8 +109,8 @@ export class History {
   }
 }
 
-/** job.ctype of an entry holds its only attempt. */
+/** job.ctype of an entry holds the first attempt that delivered it. */
 export function attemptsOfEnded(list: string | null, ctype: string | null): readonly AttemptRecord[] {
-  if (list !== null) return JSON.parse(list) as AttemptRecord[];
-  return ctype === null ? [] : [readFirstAttempt(ctype)];
+  const stored = list === null ? [] : (JSON.parse(list) as AttemptRecord[]);
+  return ctype === null ? stored : withFirstAttempt(stored, ctype);
 }

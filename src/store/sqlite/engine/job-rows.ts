@@ -378,8 +378,9 @@ export class JobRows {
     }
   }
 
+  /** A requeued job may have some, too: its failures count from 0. */
   forgetAttempts(row: JobRow | EndedRow): void {
-    if (row.failures > 0) this.#deleteAttempts.get(row.n);
+    if (row.failures > 0 || row.version !== row.origin) this.#deleteAttempts.get(row.n);
   }
 
   #leaves(row: JobRow): void {

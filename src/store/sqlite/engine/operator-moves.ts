@@ -51,9 +51,8 @@ export function requeueJob(tx: TransactionContext, key: VersionedKey): RequeueOu
   return { kind: 'requeued', version: requeueRow(tx, row), dueAt: tx.now };
 }
 
-/** Restarts a dead letter: no failures, strikes or attempts. Returns the new version. */
+/** Restarts a dead letter: no failures and strikes. Its attempts stay, for readers. Returns the version. */
 export function requeueRow(tx: TransactionContext, row: JobRow): number {
-  tx.rows.forgetAttempts(row);
   return newVersion(tx, { ...row, failures: 0, strikes: 0 }, tx.now);
 }
 

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- ack: removes acked jobs, reserved → gone.
 -- @keys P
--- @args the leases (shared/leases.lua); attempt: JSON, a job's only attempt packed as in first-attempt.ts, ''
+-- @args the leases (shared/leases.lua); attempt: JSON, a first attempt packed as in first-attempt.ts, ''
 --   = keep none
 -- @returns per lease a byte: 1 acked, 0 lost; with a journal its change follows a 1
 -- @writes the lease, then record, body, history

@@ -1,10 +1,10 @@
 #!lua
--- requeue: makes dead letters ready as new versions, with attempts from the start.
+-- requeue: makes dead letters ready as new versions, whose attempts count from 1.
 -- @keys P
 -- @args per job: topic, tag+id, the version that it must have ('': any)
 -- @returns per job: kind (0 absent, 1 requeued, 2 not dead, 4 it or a later version may be lost,
 --   5 another version), version, due, state before, change (requeued; journal)
--- @writes attempts, the dead sets, then record, ready set; numbers last
+-- @writes the dead sets, then record, ready set; numbers last
 -- @include list, clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing
 local answers = {}
 for i = 4, #ARGV, 3 do

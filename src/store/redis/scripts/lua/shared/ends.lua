@@ -15,7 +15,7 @@ local function close_id(job)
   return job.closes
 end
 
--- attempts: per job the successful attempt, '' = none. A job's only attempt is stored in its history entry: a
+-- attempts: per job the successful attempt, '' = none. A first attempt is stored in the history entry: a
 -- field of its own in :p would take twice the memory.
 local function end_jobs(jobs, how, attempts)
   local fields, mores, bodies, lists, rows, ends = {}, {}, {}, {}, {}, {}
@@ -41,7 +41,7 @@ local function end_jobs(jobs, how, attempts)
         job.closes and closed_by(job.closes) or only)
       ends[n + 1], ends[n + 2] = ended_at, struct.pack('>I7c0', job.version, f)
       n = n + 2
-    elseif job.failures > 0 then
+    elseif may_have_attempts(job.failures, job.version, job.origin) then
       lists[#lists + 1] = f
     end
   end

@@ -28,16 +28,16 @@ local function forget(f)
     quarantine_parts(topic_name((struct.unpack('>I3', f))), f:sub(4), part('h', ended))
     return
   end
-  local _, failures, _, version = struct.unpack('>BI2I6I7', ended)
+  local _, failures, _, version, origin = struct.unpack('>BI2I6I7I7', ended)
   call('ZREM', P .. ':e', struct.pack('>I7', version) .. f)
-  if failures > 0 then call('HDEL', P .. ':p', f) end
+  if may_have_attempts(failures, version, origin) then call('HDEL', P .. ':p', f) end
 end
 
 -- Takes a job out of its set and removes its further records: another one takes its record.
 local function displace(old, f)
   leave_place(old)
   if old.had_more then call('HDEL', P .. ':m', f) end
-  if old.failures > 0 then call('HDEL', P .. ':p', f) end
+  if may_have_attempts(old.failures, old.version, old.origin) then call('HDEL', P .. ':p', f) end
   if old.apart then call('HDEL', P .. ':b', f) end
 end
 

@@ -93,6 +93,10 @@ local function find(topic, tid)
   return job
 end
 
+-- Whether attempts of it may be stored: also of a requeued one, whose failures count from 0, and whose
+-- version is not its origin. Asking the hash would cost each end of a job a command.
+local function may_have_attempts(failures, version, origin) return failures > 0 or version ~= origin end
+
 -- Whether a caller that read this version (digits; '' = any) read another one than the job has: then nothing
 -- may change.
 local function names_other(version, job) return version ~= '' and tonumber(version) ~= job.version end

@@ -67,9 +67,8 @@ local function make_anew(job, due)
   wait_again(job)
 end
 
--- dead → ready as a new version, without failures, strikes and attempts
+-- dead → ready as a new version, without failures and strikes. Its attempts stay, for readers.
 local function revive(job)
-  if job.failures > 0 then call('HDEL', P .. ':p', field_of(job.no, job.tid)) end
   leave_place(job)
   job.version, job.due, job.failures, job.strikes = draw(), now, 0, 0
   write_record(job)

@@ -1,0 +1,16 @@
+// Tells the attempts before a job's last requeue from those after it: a requeue starts the numbers from 1.
+// Pure.
+
+import type { AttemptRecord } from './job.ts';
+
+/** How many of `attempts`, oldest first, are from before the last requeue. `failures`: since then. */
+export function attemptsBeforeRequeue(attempts: readonly AttemptRecord[], failures: number): number {
+  let next = failures + (attempts.at(-1)?.outcome === 'delivered' ? 2 : 1);
+  return (
+    attempts.findLastIndex(({ attempt }) => {
+      const isEarlier = attempt >= next;
+      next = attempt;
+      return isEarlier;
+    }) + 1
+  );
+}

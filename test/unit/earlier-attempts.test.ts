@@ -1,0 +1,32 @@
+// Tests which attempts of a job are from before its last requeue.
+import { expect, it } from 'vitest';
+import { attemptsBeforeRequeue } from '../../src/core/earlier-attempts.ts';
+import type { AttemptRecord } from '../../src/core/job.ts';
+
+const failed = (attempt: number): AttemptRecord => ({
+  ...{ attempt, startedAt: 0, durationMs: 1, outcome: 'failed', reason: 'status', status: 500 },
+  ...{ replyExcerpt: '', notifier: 'dq-notifier-0', host: 'vm-1' },
+});
+const delivered = (attempt: number): AttemptRecord => ({
+  ...failed(attempt),
+  outcome: 'delivered',
+  reason: null,
+});
+const all = (...numbers: readonly number[]) => numbers.map(failed);
+
+it.each([
+  ['none', [], 0, 0],
+  ['a job that was never requeued', all(1, 2, 3), 3, 0],
+  ['of which the first ones are gone', all(4, 5, 6), 6, 0],
+  ['requeued, not called since', all(1, 2, 3), 0, 3],
+  ['requeued, failed since', all(2, 3, 1, 2), 2, 2],
+  ['requeued after one attempt, failed since', all(1, 1), 1, 1],
+  ['requeued twice', all(1, 2, 1, 2), 0, 4],
+  ['requeued twice, failed since', all(1, 2, 1, 2, 1), 1, 4],
+  ['delivered at once', [delivered(1)], 0, 0],
+  ['delivered after failures', [...all(1, 2), delivered(3)], 2, 0],
+  ['delivered after a requeue', [...all(1, 2), delivered(1)], 0, 2],
+  ['an attempt without a record after a requeue', all(1, 2, 3), 1, 3],
+])('%s', (_, attempts, failures, earlier) => {
+  expect(attemptsBeforeRequeue(attempts, failures)).toBe(earlier);
+});
