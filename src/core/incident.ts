@@ -1,6 +1,7 @@
-// An incident: the start or the end of a failure state of an instance, which dq alerts about.
+// An incident: the start or the end of a failure state of an instance, which dq alerts about. helpOf() says
+// what a person does about each kind: mails, /readyz and the API repeat it.
 
-import type { SettledAlert } from './job.ts';
+import type { JobKey, SettledAlert } from './job.ts';
 
 export const incidentKinds = [
   'crash_loop',
@@ -11,6 +12,11 @@ export const incidentKinds = [
   'journal',
   'went_back',
 ] as const;
+
+export interface LateJob extends JobKey {
+  /** epoch ms */
+  readonly dueAt: number;
+}
 
 /** The start or the end of a failure state. */
 export interface Incident {
@@ -24,6 +30,10 @@ export interface Incident {
   readonly at: number;
   /** one sentence */
   readonly detail: string;
+  /** of late jobs: the one that was due first, where dq found it */
+  readonly oldest?: LateJob;
+  /** of an end: when its start was recorded, epoch ms */
+  readonly since?: number;
   readonly alert: SettledAlert;
   /** when the alert was sent; null before */
   readonly sentAt: number | null;
@@ -37,4 +47,50 @@ export const givenUpDetail = (reason: string): string => `the daemon has ended b
 export function openIncidents(oldestFirst: readonly Incident[]): readonly Incident[] {
   const last = new Map(oldestFirst.map((incident) => [`${incident.kind} ${incident.about}`, incident]));
   return [...last.values()].filter(({ state }) => state === 'begun');
+}
+
+export interface Help {
+  readonly command: string;
+  /** what the command does: the end of a sentence about it */
+  readonly does: string;
+  /** path of the console's screen about it */
+  readonly screen: readonly string[];
+}
+
+/** What a person runs and opens while the failure state lasts. */
+export function helpOf({ kind, about, oldest }: Pick<Incident, 'kind' | 'about' | 'oldest'>): Help {
+  switch (kind) {
+    case 'crash_loop':
+      return {
+        command: 'dq status',
+        does: `shows the processes; the log files error-${about}-* have the cause`,
+        screen: ['processes'],
+      };
+    case 'given_up':
+      return {
+        command: 'dq doctor',
+        does: 'checks the machine and the configuration; the log files error-master-* have the cause',
+        screen: ['processes'],
+      };
+    case 'store':
+      return { command: 'dq doctor', does: 'checks the store and its disk', screen: ['store'] };
+    case 'redis':
+      return { command: 'dq doctor', does: 'checks each Redis', screen: ['store'] };
+    case 'late':
+      if (oldest === undefined)
+        return {
+          command: 'dq ls --state ready --limit 10',
+          does: 'shows the jobs that were due first',
+          screen: [],
+        };
+      return {
+        command: `dq explain ${oldest.topic}`,
+        does: 'says what holds the jobs of the topic',
+        screen: ['topics', oldest.topic],
+      };
+    case 'journal':
+      return { command: 'dq journal', does: 'shows the spool, the lag and the instances', screen: ['store'] };
+    case 'went_back':
+      return { command: 'dq journal', does: 'shows the restore', screen: ['store'] };
+  }
 }

@@ -19,6 +19,7 @@ export const mailLimits = {
   /** Bytes of a chat message. The robots take 2,048 (wecom) and about 20,000 (dingtalk, feishu); slack cuts
    *  40,000 characters. */
   chatBytesMax: { slack: 16_000, dingtalk: 16_000, wecom: 2_000, feishu: 16_000 },
-  /** Characters of the end of a message that is too long: the command to requeue, and the host. */
-  chatEndMax: 600,
+  /** Characters of the end of a message that is too long: the command, the link to the console, and the
+   *  host. */
+  chatEndMax: 800,
 } as const;

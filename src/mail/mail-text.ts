@@ -2,7 +2,8 @@
 // Invariant: text from outside (ids, replies, reasons) becomes one printable line of bounded length. A mail
 // never contains a body, a callback URL or a secret: many people read mails, and archives keep them.
 
-import { formatInstant } from '../core/duration.ts';
+import { formatDuration, formatInstant } from '../core/duration.ts';
+import { helpOf, type Incident } from '../core/incident.ts';
 import { limits } from '../core/limits.ts';
 import type { AlertEntry } from '../ports/job-store.ts';
 import { printable } from '../runtime/printable-text.ts';
@@ -12,6 +13,8 @@ import { mailLimits } from './limits.ts';
 export interface Daemon {
   readonly host: string;
   readonly version: string;
+  /** console.publicUrl; '' = not set */
+  readonly publicUrl: string;
 }
 
 export interface MailText {
@@ -29,6 +32,8 @@ export function deadJobsMail(topic: string, entries: readonly AlertEntry[], daem
   const more = entries.length - shown.length;
   const times = entries.map(({ deadAt }) => deadAt).sort((a, b) => a - b);
   const [first = 0, last = first] = [times[0], times.at(-1)];
+  const command = `dq dead requeue --topic ${topic} --since ${formatInstant(first)} --until ${formatInstant(last + 1)}`;
+  const link = linkTo(daemon, ['dead'], { topic });
   const mail = mailText(
     `${jobs} died: ${topic}`,
     [
@@ -40,7 +45,8 @@ export function deadJobsMail(topic: string, entries: readonly AlertEntry[], daem
       ...(more > 0 ? [`and ${more} more`, ''] : []),
       `When the cause is gone, this command delivers ${isOne ? 'it' : 'them'} again:`,
       '',
-      `  dq dead requeue --topic ${topic} --since ${formatInstant(first)} --until ${formatInstant(last + 1)}`,
+      `  ${command}`,
+      ...linkLines(link),
     ],
     daemon,
   );
@@ -52,38 +58,76 @@ export function deadJobsMail(topic: string, entries: readonly AlertEntry[], daem
     count: entries.length,
     since: formatInstant(first),
     until: formatInstant(last + 1),
+    command,
+    link,
     jobs: shown.map(jobData),
   };
   return { ...mail, data };
 }
 
 /** `incidents`: 1 or more of one failure state, oldest first. */
-export function incidentsMail(
-  incidents: readonly {
-    readonly kind: string;
-    readonly about: string;
-    readonly state: string;
-    readonly at: number;
-    readonly detail: string;
-  }[],
-  daemon: Daemon,
-): MailText {
+export function incidentsMail(incidents: readonly Reported[], daemon: Daemon): MailText {
   const shown = incidents.slice(-mailLimits.alertsShown);
-  const lines = shown.map(({ at, detail }) => `${formatInstant(at)}  ${detail}`);
+  const last = incidents.at(-1) as Reported;
+  const { command, does, screen } = helpOf(last);
+  const isOver = last.state === 'over';
+  const link = linkTo(daemon, screen);
+  const lines = [
+    ...shown.map(({ at, detail }) => `${formatInstant(at)}  ${detail}`),
+    ...(last.oldest === undefined ? [] : ['', ...lateJobLines(last.oldest)]),
+    ...(last.since === undefined ? [] : ['', lastedText(last.since, last.at)]),
+    ...(isOver ? [] : ['', `This command ${does}:`, '', `  ${command}`]),
+    ...linkLines(link),
+  ];
   const data = {
     type: 'dq.incident',
     host: daemon.host,
     version: daemon.version,
-    incidents: shown.map(({ kind, about, state, at, detail }) => ({
-      kind,
-      about,
-      state,
-      detail,
-      at: formatInstant(at),
-    })),
+    command: isOver ? null : command,
+    link,
+    incidents: shown.map(incidentData),
   };
-  return { ...mailText(shown.at(-1)?.detail ?? '', lines, daemon), data };
+  return { ...mailText(last.detail, lines, daemon), data };
 }
+
+type Reported = Pick<Incident, 'kind' | 'about' | 'state' | 'at' | 'detail' | 'oldest' | 'since'>;
+
+function incidentData({ kind, about, state, at, detail, oldest, since }: Reported): object {
+  return {
+    kind,
+    about,
+    state,
+    detail,
+    at: formatInstant(at),
+    since: formatInstant(since ?? at),
+    topic: oldest?.topic ?? null,
+    id: oldest?.id ?? null,
+  };
+}
+
+const lateJobLines = ({ topic, id, dueAt }: NonNullable<Incident['oldest']>): readonly string[] => [
+  `  topic       ${topic}`,
+  `  oldest job  ${oneLine(id, limits.idBytesMax)}`,
+  `  due         ${formatInstant(dueAt)}`,
+];
+
+const lastedText = (since: number, until: number): string =>
+  `It began at ${formatInstant(since)} and lasted ${formatDuration(Math.max(0, Math.round((until - since) / 1_000)) * 1_000)}.`;
+
+/** Address of a screen of the console; null without console.publicUrl. */
+function linkTo(
+  { publicUrl }: Daemon,
+  path: readonly string[],
+  query: Readonly<Record<string, string>> = {},
+): string | null {
+  if (publicUrl === '') return null;
+  const names = new URLSearchParams(query).toString();
+  const page = path.map(encodeURIComponent).join('/');
+  return `${publicUrl.replace(/\/$/, '')}/${page}${names === '' ? '' : `?${names}`}`;
+}
+
+const linkLines = (link: string | null): readonly string[] =>
+  link === null ? [] : ['', `In the console: ${link}`];
 
 function jobData({ id, version, deadAt, reason, failures, attempt }: AlertEntry): object {
   return {

@@ -5,13 +5,13 @@
 
 import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Incident, incidentKinds } from '../core/incident.ts';
+import { type Incident, incidentKinds, type LateJob } from '../core/incident.ts';
 import { writeDurably } from '../runtime/files.ts';
 import { wallNow } from '../runtime/time.ts';
 
 /** An incident of now, whose alert is owed. `known`: the ids in use. */
 export function newIncident(
-  facts: Pick<Incident, 'kind' | 'about' | 'state' | 'detail'>,
+  facts: Omit<Incident, 'id' | 'at' | 'alert' | 'sentAt'>,
   known: Iterable<number>,
 ): Incident {
   const at = wallNow();
@@ -67,7 +67,10 @@ export class IncidentFiles {
 }
 
 function isIncident(read: unknown): read is Incident {
-  const { id, kind, about, state, at, detail, alert, sentAt } = (read ?? {}) as Record<string, unknown>;
+  const { id, kind, about, state, at, detail, oldest, since, alert, sentAt } = (read ?? {}) as Record<
+    string,
+    unknown
+  >;
   return (
     Number.isSafeInteger(id) &&
     incidentKinds.some((known) => known === kind) &&
@@ -75,7 +78,14 @@ function isIncident(read: unknown): read is Incident {
     (state === 'begun' || state === 'over') &&
     Number.isSafeInteger(at) &&
     typeof detail === 'string' &&
+    (oldest === undefined || isLateJob(oldest)) &&
+    (since === undefined || Number.isSafeInteger(since)) &&
     (alert === 'owed' || alert === 'sent' || alert === 'nobody') &&
     (sentAt === null || Number.isSafeInteger(sentAt))
   );
+}
+
+function isLateJob(read: unknown): read is LateJob {
+  const { topic, id, dueAt } = (read ?? {}) as Record<string, unknown>;
+  return typeof topic === 'string' && typeof id === 'string' && Number.isSafeInteger(dueAt);
 }

@@ -5,7 +5,7 @@
 
 import { formatDuration } from '../core/duration.ts';
 import { messageOf } from '../core/errors.ts';
-import { givenUp, givenUpDetail } from '../core/incident.ts';
+import { givenUp, givenUpDetail, type LateJob } from '../core/incident.ts';
 import type { JobStore, StoreAdmin, StoreHealth, StoreServer } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
 import type { RoleName } from '../process/messages.ts';
@@ -248,14 +248,15 @@ export class HealthChecker extends Agent {
     if (incidents.isOpen(jobs.incident)) return;
     const text = formatDuration(Math.round(lateMs / 1_000) * 1_000);
     // An incident without a topic is better than none: the search rejects where a partition is overloaded.
-    const topic = await this.#topicOfOldest(limitMs, held).catch(() => null);
-    const of = topic === null ? '' : ` (topic ${topic})`;
-    await incidents.begin(jobs.incident, `${jobs.begun}: the oldest was due ${text} ago${of}`);
+    const oldest = await this.#oldest(limitMs, held).catch(() => undefined);
+    const of = oldest === undefined ? '' : ` (topic ${oldest.topic})`;
+    const detail = `${jobs.begun}: the oldest was due ${text} ago${of}`;
+    await incidents.begin(jobs.incident, detail, oldest && { oldest });
   }
 
-  /** Topic of the delayed or ready job that was due first, longer ago than the limit. null: not among the
-   *  first jobs of a state, because those are held. */
-  async #topicOfOldest(limitMs: number, held: readonly string[]): Promise<string | null> {
+  /** The delayed or ready job that was due first, longer ago than the limit. undefined: not among the first
+   *  jobs of a state, because those are held. */
+  async #oldest(limitMs: number, held: readonly string[]): Promise<LateJob | undefined> {
     const { clock, jobs } = this.#options;
     const until = clock.now() - limitMs;
     const pages = await Promise.all(
@@ -265,6 +266,6 @@ export class HealthChecker extends Agent {
     );
     const late = pages.flatMap(({ items }) => items).filter(({ topic }) => !held.includes(topic));
     const [oldest] = late.toSorted((a, b) => a.dueAt - b.dueAt);
-    return oldest?.topic ?? null;
+    return oldest && { topic: oldest.topic, id: oldest.id, dueAt: oldest.dueAt };
   }
 }

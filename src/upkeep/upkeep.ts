@@ -235,7 +235,7 @@ function mailersOf(
   incidents: Incidents,
 ): readonly [Mailer<AlertEntry>, Mailer<Incident & Alert>] {
   const { mails = openMailSender(config), mailBackoff, alertClaimMs } = times;
-  const daemon = { host: hostname(), version };
+  const daemon = { host: hostname(), version, publicUrl: config['console.publicUrl'] };
   const breaker = new MailCircuitBreaker(mails, log, mailBackoff);
   const common = {
     config,

@@ -263,6 +263,43 @@ describe('incidents: lateness', () => {
     expect(subjects(smtp)[1]).toBe('dq: jobs are delivered in time again');
   });
 
+  it('names the oldest job, the command and the link; the end names begin and length', async () => {
+    const { time, rig, smtp, dataDir } = await setUp();
+    await rig.topic('t', 'http://127.0.0.1:9/');
+    await rig.push('t', 'later');
+    await rig.push('t', 'a\nb');
+    const [oldest] = (await rig.store.jobs.search({ state: 'ready' }, 1, null)).items;
+    const config = { 'console.publicUrl': 'https://dq.example.org/console/' };
+    await startUpkeep(rig, smtp, dataDir, { config });
+    await time.jump(windowMs);
+    await until('the mail', () => smtp.mails.length === 1);
+    const due = new Date(oldest?.dueAt ?? 0).toISOString();
+    expect(smtp.mails[0]?.parsed.text).toContain(
+      `
+  topic       t
+  oldest job  ${oldest?.id.replace('\n', '\\u000a')}
+  due         ${due}
+
+This command says what holds the jobs of the topic:
+
+  dq explain t
+
+In the console: https://dq.example.org/console/topics/t
+`,
+    );
+    const [incident] = await new IncidentFiles(dataDir).list();
+    expect(incident?.oldest).toEqual({ topic: 't', id: oldest?.id, dueAt: oldest?.dueAt });
+    const others = { room: 2, leaseMs: 60_000 };
+    await rig.store.jobs.reserve(0, { owner: owner(), max: 2, others, topics: new Map() });
+    await until('its end', async () => (await kept(dataDir)).some((one) => one.includes('over')));
+    await time.jump(windowMs);
+    await until('the second mail', () => smtp.mails.length === 2);
+    const end = smtp.mails[1]?.parsed.text ?? '';
+    expect(end).toContain(`It began at ${new Date(incident?.at ?? 0).toISOString()} and lasted `);
+    expect(end).toContain('In the console: https://dq.example.org/console/');
+    expect(end).not.toContain('This command');
+  });
+
   it('of jobs that no timer promotes is mailed', async () => {
     const { time, rig, smtp, dataDir } = await setUp();
     await rig.topic('t', 'http://127.0.0.1:9/');

@@ -59,21 +59,25 @@ describe('GET /v1/alerts', () => {
       ...more,
     });
     await files.write(incident(1, {}));
-    await files.write(incident(2, { kind: 'late', about: '', alert: 'owed', sentAt: null }));
+    const oldest = { topic: 't', id: 'a', dueAt: 1 };
+    await files.write(incident(2, { kind: 'late', about: '', oldest, alert: 'owed', sentAt: null }));
     await files.write(incident(3, { state: 'over' }));
     const { incidents } = (await dq.api('GET', '/v1/alerts')).body;
+    const help = { topic: null, id: null, command: 'dq status' };
     expect(incidents).toEqual([
       {
         ...{ kind: 'crash_loop', about: 'timer', state: 'over', at: '2030-03-17T17:46:40.003Z' },
         ...{ detail: 'incident 3', alert: 'sent' },
+        ...help,
       },
       {
         ...{ kind: 'late', about: '', state: 'begun', at: '2030-03-17T17:46:40.002Z', detail: 'incident 2' },
-        alert: 'owed',
+        ...{ topic: 't', id: 'a', command: 'dq explain t', alert: 'owed' },
       },
       {
         ...{ kind: 'crash_loop', about: 'timer', state: 'begun', at: '2030-03-17T17:46:40.001Z' },
         ...{ detail: 'incident 1', alert: 'sent' },
+        ...help,
       },
     ]);
     // On a busy machine the store may take longer than dq waits for it.
@@ -81,7 +85,9 @@ describe('GET /v1/alerts', () => {
       const { body } = await dq.api('GET', '/readyz');
       return body.ready ? body : null;
     });
-    expect(readyz.warnings).toEqual(['incident 2 (since 2030-03-17T17:46:40.002Z)']);
+    expect(readyz.warnings).toEqual([
+      'incident 2 (since 2030-03-17T17:46:40.002Z); dq explain t says what holds the jobs of the topic',
+    ]);
   });
 
   it.each(['cursor=x', 'limit=0', 'limit=1001', 'topic=t'])('rejects %s', async (query) => {

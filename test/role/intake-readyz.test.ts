@@ -85,13 +85,22 @@ describe('/readyz', () => {
   it('counts incidents, and names them to readers', async () => {
     const dq = await start({ ok: true, durability: 'safe', warnings: [] });
     const detail = 'jobs are late: the oldest was due 1m ago (topic t)';
-    const late = newIncident({ kind: 'late', about: '', state: 'begun', detail }, []);
-    await new IncidentFiles(dq.dataDir).write(late);
+    const oldest = { topic: 't', id: 'a', dueAt: 1 };
+    const late = newIncident({ kind: 'late', about: '', state: 'begun', detail, oldest }, []);
+    const crash = { kind: 'crash_loop', about: 'timer', state: 'begun', detail: 'it dies' } as const;
+    const loop = newIncident(crash, [late.id]);
+    const files = new IncidentFiles(dq.dataDir);
+    for (const incident of [late, loop]) await files.write(incident);
     const { others } = await callers(dq);
+    const since = ({ at }: { at: number }) => `(since ${new Date(at).toISOString()})`;
     expect((await ready(dq, adminToken)).body.warnings).toEqual([
-      `${detail} (since ${new Date(late.at).toISOString()})`,
+      `${detail} ${since(late)}; dq explain t says what holds the jobs of the topic`,
+      `it dies ${since(loop)}; dq status shows the processes; the log files error-timer-* have the cause`,
     ]);
-    for (const token of others) expect((await ready(dq, token)).body.warningCount).toBe(1);
+    for (const token of others) {
+      const { body } = await ready(dq, token);
+      expect(body).toEqual({ ready: true, check: null, warningCount: 2 });
+    }
   });
 
   it('brokers: names topics without their broker to readers, the brokers to admins, and no URL', async () => {

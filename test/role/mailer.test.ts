@@ -84,7 +84,7 @@ async function startMailerAlone(rig: Rig, smtp: SmtpSink, bounds: Bounds, more: 
   const { config, log, metrics } = rig.context({
     config: configOf(smtp, { ...more, 'alerts.window': window }),
   });
-  const daemon = { host: 'h', version: 'v' };
+  const daemon = { host: 'h', version: 'v', publicUrl: '' };
   const times = { min: 5, max: 10 };
   const mailer = new Mailer({
     name: 'dead jobs',

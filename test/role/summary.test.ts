@@ -68,7 +68,10 @@ describe('GET /v1/summary', () => {
     expect(JSON.stringify(some.body)).not.toContain('bill');
     const all = await dq.call('GET', '/v1/summary', await tokenFor(dq, ['*']));
     expect(all.body.incidents).toEqual([
-      { kind: 'redis', about: 'redis-1:6379', since: '1970-01-01T00:00:00.000Z', detail: 'does not answer' },
+      {
+        ...{ kind: 'redis', about: 'redis-1:6379', since: '1970-01-01T00:00:00.000Z' },
+        ...{ detail: 'does not answer', topic: null, id: null, command: 'dq doctor' },
+      },
     ]);
     expect((await dq.call('GET', '/v1/summary', await tokenFor(dq, ['*'], ['push']))).status).toBe(403);
   });

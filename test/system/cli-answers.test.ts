@@ -76,6 +76,24 @@ it.each([
   expect(stdout.replaceAll(/\s+/g, ' ')).toContain(`${flag} ${text}`);
 });
 
+describe('dq alerts', () => {
+  it('alerts: an incident of late jobs has topic and id of the oldest job, others the failing part', async () => {
+    const at = '2030-01-31T09:00:00.000Z';
+    const common = { at, state: 'begun', alert: 'sent', detail: 'x' };
+    const incidents = [
+      { ...common, kind: 'late', about: '', topic: 't', id: '4711', command: 'dq explain t' },
+      { ...common, kind: 'crash_loop', about: 'timer', topic: null, id: null, command: 'dq status' },
+    ];
+    const json = { incidents, mail: { server: false }, items: [], nextCursor: null };
+    const api = await scriptedApi(() => ({ status: 200, json }));
+    const run = await runDq(['alerts', '--url', api.url]);
+    expect(run.stdout).toContain(`${at}  late begun        t      4711   -         sent  x\n`);
+    expect(run.stdout).toContain(`${at}  crash_loop begun  -      timer  -         sent  x\n`);
+    // Each alert is sent.
+    expect(run.stderr).toBe('');
+  });
+});
+
 describe('dq dead requeue', () => {
   /** The newest dead letter, or their number. */
   const look = ({ url }: Call) => ({

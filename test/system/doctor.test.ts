@@ -164,7 +164,7 @@ it('doctor: finds beside a daemon what the console finds', async () => {
   const found = comparable(JSON.parse(stdout));
   expect(comparable(inConsole)).toEqual(found);
   expect(found.join('\n')).toMatch(/configuration warning .*egress\.allow: is empty/);
-  expect(found.join('\n')).toMatch(/store warning .*a Redis lost jobs/);
+  expect(found.join('\n')).toMatch(/store warning .*a lost jobs \(since \S+\); dq journal shows the restore/);
 });
 
 it('doctor: logs in to the mail server and connects to each hook, and sends neither anything', async () => {

@@ -6,7 +6,7 @@ import { listAlertsSchema, testAlertSchema } from '../../contract/api/alert.ts';
 import { isMailAddress } from '../../core/alert-receiver.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
-import type { Incident } from '../../core/incident.ts';
+import { helpOf, type Incident } from '../../core/incident.ts';
 import { HookSender } from '../../mail/hook-sender.ts';
 import type { MailText } from '../../mail/mail-text.ts';
 import { type MailSender, openMailSender } from '../../mail/smtp-sender.ts';
@@ -100,6 +100,13 @@ function alertJson(entry: AlertEntry) {
   };
 }
 
-function incidentJson({ kind, about, state, at, detail, alert }: Incident) {
-  return { kind, about, state, at: formatInstant(at), detail, alert };
+function incidentJson(incident: Incident) {
+  const { kind, about, state, at, detail, alert } = incident;
+  return { kind, about, state, at: formatInstant(at), detail, ...helpJson(incident), alert };
+}
+
+/** Job and command of an incident. */
+export function helpJson(incident: Incident) {
+  const { topic = null, id = null } = incident.oldest ?? {};
+  return { topic, id, command: helpOf(incident).command };
 }

@@ -7,7 +7,7 @@ import { livezSchema, readyzSchema } from '../../contract/api/daemon.ts';
 import { brokersOf } from '../../core/broker.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { DqError, messageOf, wordsOf } from '../../core/errors.ts';
-import { type Incident, openIncidents } from '../../core/incident.ts';
+import { helpOf, type Incident, openIncidents } from '../../core/incident.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
 import type { LeaderRow } from '../../ports/leadership.ts';
 import { StoreError } from '../../ports/store-error.ts';
@@ -137,24 +137,16 @@ function inTime<T>(check: string, work: Promise<T>): Promise<T> {
   return within(apiLimits.readyMs, work, () => notReady(check, why));
 }
 
-/** Warnings without details, but for late jobs: their topic says where to look. */
-const incidentText: Readonly<Record<Incident['kind'], (incident: Incident) => string>> = {
-  crash_loop: ({ about }) => `dq-${about} crashes repeatedly`,
-  given_up: () => 'dq ended after a crash loop',
-  store: () => 'the job store fails',
-  redis: () => 'a Redis is unusable',
-  late: ({ detail, at }) => `${detail} (since ${formatInstant(at)})`,
-  journal: ({ about }) =>
-    about === 'peers'
-      ? 'the healing of Redis waits for an instance without a sign; see dq journal'
-      : `the journal has a failure (${about})`,
-  went_back: () => 'a Redis lost jobs, and they are being restored',
-};
+/** What is wrong, since when, and what to do. */
+function warningOf(incident: Incident): string {
+  const { command, does } = helpOf(incident);
+  return `${incident.detail} (since ${formatInstant(incident.at)}); ${command} ${does}`;
+}
 
 /** An incident does not make dq unready: dq works, and a mail is due. */
 async function incidentWarnings(incidents: IncidentFiles): Promise<readonly string[]> {
   try {
-    return openIncidents(await incidents.list()).map((incident) => incidentText[incident.kind](incident));
+    return openIncidents(await incidents.list()).map(warningOf);
   } catch {
     return ['cannot read the incidents of this instance']; // without the path, which is not for every caller
   }

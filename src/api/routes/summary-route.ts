@@ -18,6 +18,7 @@ import type { RoleContext } from '../../process/role.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { KeptAnswers } from '../http/kept-answers.ts';
 import { rightsOf, seesDaemon } from '../http/route-access.ts';
+import { helpJson } from './alert-routes.ts';
 import { readiness } from './health-routes.ts';
 import { maySeeOperation } from './operation-routes.ts';
 import { noCounts, noJobs, type StatLine, statLines } from './stats-table.ts';
@@ -62,12 +63,10 @@ async function stateOf(role: RoleContext, files: IncidentFiles) {
   }
   return {
     ...readyOrWhy,
-    incidents: openIncidents(incidents).map(({ kind, about, at, detail }) => ({
-      kind,
-      about,
-      since: new Date(at).toISOString(),
-      detail,
-    })),
+    incidents: openIncidents(incidents).map((incident) => {
+      const { kind, about, at, detail } = incident;
+      return { kind, about, since: new Date(at).toISOString(), detail, ...helpJson(incident) };
+    }),
   };
 }
 

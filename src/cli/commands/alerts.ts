@@ -41,11 +41,13 @@ async function list(flags: DaemonOptions & { readonly limit: string }): Promise<
     if (flags.json) printData(page.text);
     const { items, incidents, mail: channels } = page.json as AlertsJson;
     hasServer = channels?.server ?? hasServer;
-    for (const { alert: state } of incidents) states.add(state);
-    for (const { state } of items) states.add(state);
-    for (const { at, kind, state, about, alert: mail, detail } of incidents)
-      incidentRows.push([at, `${kind} ${state}`, '', about, '', mail, excerpt(detail, detailMax)]);
+    for (const { at, kind, state, about, topic, id, alert: mail, detail } of incidents) {
+      states.add(mail);
+      const what = `${kind} ${state}`;
+      incidentRows.push([at, what, topic ?? '', id ?? about, '', mail, excerpt(detail, detailMax)]);
+    }
     for (const one of items) {
+      states.add(one.state);
       const last = words(one.lastReason, one.status, excerpt(one.replyExcerpt, excerptMax));
       jobRows.push([one.deadAt, one.reason, one.topic, one.id, one.attempt, one.state, last]);
     }

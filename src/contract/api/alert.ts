@@ -21,6 +21,7 @@ import {
   reply,
   TopicName,
   text,
+  textOrNull,
   texts,
   Version,
 } from './schema.ts';
@@ -47,6 +48,16 @@ const Alert = Type.Object(
 );
 export type AlertJson = JsonOf<typeof Alert>;
 
+/** What a person looks at while an incident lasts. */
+export const incidentHelp = {
+  topic: textOrNull(
+    'topic of the job that was due first; null: jobs are not late, or dq did not find it',
+    'order.close',
+  ),
+  id: textOrNull('id of that job', '4711'),
+  command: text('what to run while it lasts', 'dq explain order.close'),
+};
+
 const Incident = Type.Object(
   {
     kind: Type.Enum([...incidentKinds], { description: 'what is wrong' }),
@@ -54,6 +65,7 @@ const Incident = Type.Object(
     state: Type.Enum(['begun', 'over'], { description: 'begun: it lasts · over: it has ended' }),
     at: instant('when this state began'),
     detail: text('what an operator needs to know', 'jobs.db: disk full'),
+    ...incidentHelp,
     alert: Type.Enum(['owed', 'sent', 'nobody'], { description: 'state of the mail about it' }),
   },
   { title: 'Incident' },

@@ -7,6 +7,7 @@ import { operationKinds } from '../../core/operation.ts';
 import { statNames } from '../../core/series.ts';
 import { topicStates } from '../../core/topic/fields.ts';
 import type { TopicState } from '../../core/topic/topic.ts';
+import { incidentHelp } from './alert.ts';
 import { contractLimits } from './limits.ts';
 import {
   closed,
@@ -131,6 +132,7 @@ const OpenIncident = closed(
     about: text('the failing part: a role, a server; else empty', 'notifier'),
     since: instant('when it began'),
     detail: text('one sentence', 'dq-notifier died 10 times within 60 s'),
+    ...incidentHelp,
   },
   { title: 'OpenIncident' },
 );

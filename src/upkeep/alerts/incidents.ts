@@ -55,17 +55,18 @@ export class Incidents implements Outbox<Incident & Alert> {
   }
 
   /** No-op while the failure state lasts. */
-  async begin(failure: FailureState, detail: string): Promise<void> {
+  async begin(failure: FailureState, detail: string, facts: Pick<Incident, 'oldest'> = {}): Promise<void> {
     if (this.isOpen(failure)) return;
     this.#log.error(detail, undefined, { incident: keyOf(failure) });
-    await this.#add(failure, 'begun', detail);
+    await this.#add({ ...failure, ...facts, state: 'begun', detail });
   }
 
   /** No-op unless the failure state lasts. */
   async end(failure: FailureState, detail: string): Promise<void> {
-    if (!this.isOpen(failure)) return;
+    const start = this.#startOf(failure);
+    if (start === undefined) return;
     this.#log.notice(detail, { incident: keyOf(failure) });
-    await this.#add(failure, 'over', detail);
+    await this.#add({ ...failure, state: 'over', detail, since: start.at });
   }
 
   /** Writes new and changed incidents, one file after the other. Never rejects: files that the disk rejects
@@ -116,16 +117,20 @@ export class Incidents implements Outbox<Incident & Alert> {
   }
 
   isOpen(failure: FailureState): boolean {
-    return this.open().some((incident) => keyOf(incident) === keyOf(failure));
+    return this.#startOf(failure) !== undefined;
+  }
+
+  #startOf(failure: FailureState): Incident | undefined {
+    return this.open().find((incident) => keyOf(incident) === keyOf(failure));
   }
 
   #owed(): readonly Incident[] {
     return [...this.#known.values()].filter(({ alert }) => alert === 'owed');
   }
 
-  async #add(failure: FailureState, state: Incident['state'], detail: string): Promise<void> {
-    const text = oneLine(detail, limits.logValueMax);
-    const incident = newIncident({ ...failure, state, detail: text }, this.#known.keys());
+  async #add(facts: Parameters<typeof newIncident>[0]): Promise<void> {
+    const detail = oneLine(facts.detail, limits.logValueMax);
+    const incident = newIncident({ ...facts, detail }, this.#known.keys());
     this.#known.set(incident.id, incident);
     await this.flush();
     await this.#dropOldest();
