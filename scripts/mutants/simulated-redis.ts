@@ -2,6 +2,7 @@
 // Redis. A mistake that few worlds meet names the faults that it needs.
 
 import type { SimulatedMutant } from './mutants.ts';
+import { shardMutants } from './simulated-shards.ts';
 import { standbyMutants } from './simulated-standby.ts';
 
 const script = (name: string) => `src/store/redis/scripts/lua/${name}.lua`;
@@ -260,5 +261,6 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
 
 export const simulatedRedisMutants: readonly SimulatedMutant[] = [
   ...edits.map((mutant) => ({ ...mutant, store: 'redis' as const })),
+  ...shardMutants,
   ...standbyMutants,
 ];

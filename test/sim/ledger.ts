@@ -151,8 +151,8 @@ export interface Touch {
 }
 
 export interface LedgerListener {
-  /** The store holds a push that it did not hold before. */
-  pushed?(entry: Readonly<Entry>): void;
+  /** The store holds a push that it did not hold before. `old`: the job that it replaced */
+  pushed?(entry: Readonly<Entry>, old: Readonly<Entry> | undefined): void;
   touched?(touch: Touch): void;
 }
 
@@ -410,7 +410,7 @@ export class Ledger {
     this.#bodies.set(tag, body);
     const entry: Entry = { key, topic, id, tag, body, version, dueAt, isDueKnown: true, ...fresh };
     this.entries.set(key, entry);
-    for (const listener of this.listeners) listener.pushed?.(entry);
+    for (const listener of this.listeners) listener.pushed?.(entry, old);
     this.#tell(`The store holds push ${tag}: ${key}, ${inTime(dueAt - this.#wall)}.`);
   }
 
@@ -829,7 +829,7 @@ export class Ledger {
   }
 
   #checkRecovered(how: How, { key }: Entry, lease: LeaseRecord, isFull: boolean): void {
-    const { loop, network } = this.#options;
+    const { loop, network, topics } = this.#options;
     const owner = loop.processes.get(lease.owner.incarnation);
     if (lease.pull !== null) {
       this.#check(
@@ -843,8 +843,10 @@ export class Ledger {
       this.#checkLength(lease);
       if (lease.pull !== null) return;
       const isSilent = owner?.isAlive !== true || owner.lastPauseEnd > lease.at;
+      // A new connection waits for the registry.
+      const isCutOff = topics.wasAway && this.startedAt > lease.at;
       this.#check(
-        isSilent || network.slowUntil > lease.at || lease.unseenMs > 0,
+        isSilent || isCutOff || network.slowUntil > lease.at || lease.unseenMs > 0,
         '7 only a dead or silent notifier gets a strike',
         () => `${key}: ${owner?.title} lives, and its lease of ${lease.ms} ms expired`,
       );

@@ -8,6 +8,8 @@ export class Ledgers {
   /** that of the embedded store, or of the first shard */
   readonly first: Ledger;
   readonly all: readonly Ledger[];
+  /** The list of the shards changes. */
+  isMoving = false;
 
   constructor(first: Ledger, ...others: readonly Ledger[]) {
     this.first = first;
@@ -63,7 +65,8 @@ export class Ledgers {
 
   /** An id, and a push, is on one shard. */
   check(judge: Judge): void {
-    if (this.all.length === 1) return;
+    // A loss can bring back what a client has pushed again since, on another shard of a later list.
+    if (this.all.length === 1 || (this.isMoving && this.all.some(({ losses }) => losses > 0))) return;
     const sums = (of: (ledger: Ledger) => number) => this.all.reduce((sum, each) => sum + of(each), 0);
     const ids = sums(({ entries }) => entries.size) - this.entries.size;
     judge.check(ids === 0, 'decision 10: an id lives on one shard', () => `${ids} ids are on two`);

@@ -176,7 +176,7 @@ export class Producers {
 
   /** One verb on a stored job; half of the calls name the version that the caller has read before. */
   verb(dice: Dice): void {
-    const { loop, ledger, journal } = this.#scene;
+    const { loop, judge, ledger, journal } = this.#scene;
     const { servers } = this.#instances;
     const entries = [...ledger.entries.values()];
     if (servers.length === 0 || entries.length === 0) return;
@@ -192,8 +192,14 @@ export class Producers {
       const sent: Promise<readonly { readonly kind: string }[]> =
         verb === 'reschedule' ? jobs.reschedule([{ ...named, when }]) : jobs[verb]([named]);
       loop.tell(`A client sends ${verb} of ${key}${version === undefined ? '' : `, version ${version}`}.`);
+      const before = ledger.entries.get(key);
       void sent.then(([outcome]) => {
         loop.tell(`The answer to ${verb} of ${key} is ${outcome?.kind}.`);
+        judge.check(
+          outcome?.kind !== 'absent' || before === undefined || ledger.entries.get(key) !== before,
+          '1 a stored job is found',
+          () => `${verb} of ${key}, version ${before?.version}`,
+        );
         const { kind, version: now = read } = outcome as { readonly kind: string; readonly version?: number };
         if (kind === 'cancelled') journal?.laws.answered(verb, key, read, true);
         else if (changing.has(kind)) journal?.laws.answered(verb, key, now, false);

@@ -5,7 +5,7 @@
 
 import type { Kysely } from 'kysely';
 import type { StatName } from '../../src/core/series.ts';
-import { noShards, type ShardList } from '../../src/core/shard-list.ts';
+import { noShards } from '../../src/core/shard-list.ts';
 import type { Registry } from '../../src/ports/registry.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { type RegistryDb, registryOver } from '../../src/registry/sql/registry-db.ts';
@@ -18,6 +18,7 @@ import { putRowsOneByOne } from '../../src/registry/sql/tables/registry-series.t
 import { addOneByOne } from '../../src/registry/sql/tables/registry-stats.ts';
 import { type Database, openDatabase, type Statement } from '../../src/runtime/database.ts';
 import type { Occasions } from './occasions.ts';
+import { ShardTable } from './redis/shard-table.ts';
 import type { TopicTable } from './topics.ts';
 
 export const registryId = 'r1';
@@ -102,7 +103,7 @@ export class RegistryTables {
     this.#db = registryOver(engine, null, registryId);
   }
 
-  registry(topics: TopicTable, occasions: Occasions, list: ShardList = noShards): Registry {
+  registry(topics: TopicTable, occasions: Occasions, shards: ShardTable | null): Registry {
     const db = this.#db;
     const writing = (write: RegistryWrite) => {
       const act = db[write].bind(db) as (...given: unknown[]) => Promise<unknown>;
@@ -115,7 +116,7 @@ export class RegistryTables {
     };
     const methods: Partial<Registry> = {
       ...Object.fromEntries(registryWrites.map(writing)),
-      shards: async () => ({ revision: 1, list }),
+      ...(shards ?? new ShardTable(noShards)).registry,
       // The tables stay for the next dq-store.
       close: async () => {},
       ...topics.registry,

@@ -1,6 +1,6 @@
-// What operators do in a world beside its faults: schedules (schedules.ts), operations (operations.ts) and
-// removals of topics (removals.ts). A part of the worlds has them. Some actions kill dq-upkeep or dq-store in
-// one of the steps that follow.
+// What operators do in a world beside its faults: schedules (schedules.ts), operations (operations.ts),
+// removals of topics (removals.ts) and changes of the shard list (redis/shard-changes.ts). A part of the
+// worlds has them. Some actions kill dq-upkeep or dq-store in one of the steps that follow.
 // Invariant: they draw from streams of their own, so that the rest of a world stays the same without them.
 
 import type { Dice } from '../../scripts/dice.ts';
@@ -11,12 +11,16 @@ import { seconds } from './ledger.ts';
 import type { Server } from './roles.ts';
 import type { Scene } from './scene.ts';
 
-export const workKinds = ['schedules', 'operations', 'removals'] as const;
+export const workKinds = ['schedules', 'operations', 'removals', 'shards'] as const;
 export type WorkKind = (typeof workKinds)[number];
+
+const share: Readonly<Record<WorkKind, number>> = {
+  ...{ schedules: 0.12, operations: 0.12, removals: 0.12, shards: 0.06 },
+};
 
 /** One world of three has some. */
 export function drawWorks(dice: Dice): readonly WorkKind[] {
-  return workKinds.filter(() => dice.chance(0.12));
+  return workKinds.filter((kind) => dice.chance(share[kind]));
 }
 
 export interface Action {

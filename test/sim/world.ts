@@ -32,6 +32,7 @@ import { PullClients } from './pull-clients.ts';
 import { Punctuality } from './punctuality.ts';
 import { Receivers } from './receivers.ts';
 import { type RedisGround, RedisSide, redisUrls } from './redis/redis-side.ts';
+import { ShardChanges } from './redis/shard-changes.ts';
 import { RegistryTables } from './registry.ts';
 import { Removals } from './removals.ts';
 import type { Scene } from './scene.ts';
@@ -107,6 +108,7 @@ export class World {
   readonly #works: readonly Work[];
   readonly #ticks: Ticks;
   readonly #removals: Removals;
+  readonly #changes: ShardChanges | null;
   #isCalm = false;
   readonly #parts: string[] = [];
   readonly #scene: Scene;
@@ -143,8 +145,12 @@ export class World {
       retryUnitMs: config['retry.unit'],
       isGentle: isOrderly || this.#kinds.every((kind) => harmless.includes(kind)),
     };
+    const hasJournal = config['mysql.url'] !== '';
+    const drawn = plan.works ?? drawWorks(loop.stream('works'));
+    const changesShards = ground !== null && !hasJournal && drawn.includes('shards');
     const first = new Ledger(toLedger);
-    const others = Array.from({ length: shards - 1 }, () => new Ledger(toLedger));
+    const machines = changesShards ? shards + 1 : shards;
+    const others = Array.from({ length: machines - 1 }, () => new Ledger(toLedger));
     const ledger = new Ledgers(first, ...others);
     const slots = config['notifier.slots'];
     const lead =
@@ -160,18 +166,28 @@ export class World {
       dice,
     });
     const peerWaitMs = config['journal.peerWait'];
-    const hasJournal = config['mysql.url'] !== '';
-    // The rules on works do not know what a healing puts back, and follow one shard.
-    const hasNoWorks = hasJournal || shards > 1;
-    this.#workKinds = hasNoWorks ? [] : (plan.works ?? drawWorks(loop.stream('works')));
+    // The rules on the other works do not know what a healing puts back, and follow one shard.
+    const hasOthers = !hasJournal && machines === 1;
+    this.#workKinds = drawn.filter((kind) => (kind === 'shards' ? changesShards : hasOthers));
     const journal = hasJournal ? new JournalSide({ loop, judge, ledger, network, peerWaitMs, shards }) : null;
     const laws = journal?.laws ?? null;
     const redis =
       ground === null
         ? null
-        : new RedisSide({ ground, loop, judge, ledger, mails, network, occasions, retentionMs, laws });
+        : new RedisSide({
+            ground,
+            loop,
+            judge,
+            ledger,
+            listed: shards,
+            mails,
+            network,
+            occasions,
+            retentionMs,
+            laws,
+          });
     this.#tables = new RegistryTables(topics.names);
-    const registry = this.#tables.registry(topics, occasions, redis?.list);
+    const registry = this.#tables.registry(topics, occasions, redis?.table ?? null);
     const followed = { loop, judge, ledger: first, network, occasions, topics };
     const operations = new OperationRules(followed);
     this.#ticks = new Ticks(followed);
@@ -201,12 +217,17 @@ export class World {
     const isHarmless = this.#kinds.every((kind) => harmless.includes(kind) || orderly.includes(kind));
     const operators = new Operators(this.#scene, this.#instances, !isHarmless);
     this.#removals = new Removals(this.#scene, operators, first);
-    const works: Readonly<Record<WorkKind, Work>> = {
+    const changes = changesShards && redis !== null ? new ShardChanges(this.#scene, redis, operators) : null;
+    if (changes !== null) this.#tables.watches.push(changes.watch);
+    ledger.isMoving = changes !== null;
+    this.#changes = changes;
+    const works: Readonly<Partial<Record<WorkKind, Work>>> = {
       schedules: new Schedules(this.#scene, operators, this.#ticks),
       operations: new OperatorsWork(this.#scene, operators, operations, this.#receivers),
       removals: this.#removals,
+      ...(changes === null ? {} : { shards: changes }),
     };
-    this.#works = this.#workKinds.map((kind) => works[kind]);
+    this.#works = this.#workKinds.flatMap((kind) => works[kind] ?? []);
     this.#tables.watches.push(this.#ticks.watch, operations.watch, this.#removals.watch);
     this.#punctuality = new Punctuality(
       this.#scene,
@@ -276,7 +297,12 @@ export class World {
     };
     const scripts = { ...redis?.counts, ...this.#scene.journal?.laws.counts };
     const counts = { ...ledger.counts, ...this.#faults.counts, ...this.#scene.disk.counts, ...scripts };
-    const ofWorks = { ...this.#ticks.counts, ...this.#scene.operations.counts, ...this.#removals.counts };
+    const ofWorks = {
+      ...this.#ticks.counts,
+      ...this.#scene.operations.counts,
+      ...this.#removals.counts,
+      ...this.#changes?.counts,
+    };
     const pulls = this.#clients.counts;
     const numbers = {
       ...pulls,

@@ -1,7 +1,7 @@
 // The Redis of a world: the machines of its shards, each with its port and what it stored, and the shard list
 // that names them. All of them run on one real server, each in a database of its own.
 
-import { filled, type ShardList } from '../../../src/core/shard-list.ts';
+import { filled } from '../../../src/core/shard-list.ts';
 import type { Channel } from '../../../src/runtime/channel.ts';
 import { redisLimits } from '../../../src/store/redis/limits.ts';
 import { markerText } from '../../../src/store/redis/scripts/marker.ts';
@@ -20,9 +20,10 @@ import { ScriptFollower } from './follow-scripts.ts';
 import type { RealRedis } from './real-redis.ts';
 import { RedisMachine, type Snapshot } from './redis-machine.ts';
 import { ScriptTable } from './script-table.ts';
+import { ShardTable } from './shard-table.ts';
 import { shareCommands } from './shared-commands.ts';
 
-const idOfShard = (shard: number): string => `5${'abc'[shard]}`.repeat(8);
+const idOfShard = (shard: number): string => `5${'abcd'[shard]}`.repeat(8);
 const hostOfShard = (shard: number): string => `10.0.0.${10 + shard}`;
 export const redisUrls = (shards: number): readonly string[] =>
   Array.from({ length: shards }, (_, shard) => `redis://${hostOfShard(shard)}:6379`);
@@ -43,8 +44,10 @@ export interface RedisSideOptions {
   readonly ground: RedisGround;
   readonly loop: Loop;
   readonly judge: Judge;
-  /** one for each shard */
+  /** one for each shard, and for each server that can become one */
   readonly ledger: Ledgers;
+  /** shards of the first list */
+  readonly listed: number;
   readonly mails: MailServer;
   readonly network: Network;
   readonly occasions: Occasions;
@@ -61,7 +64,7 @@ interface Replica {
   readonly noted: Noted | null;
 }
 
-interface ShardOptions extends Omit<RedisSideOptions, 'ledger'> {
+interface ShardOptions extends Omit<RedisSideOptions, 'ledger' | 'listed'> {
   readonly ledger: Ledger;
   readonly shard: number;
   /** of a story */
@@ -71,11 +74,13 @@ interface ShardOptions extends Omit<RedisSideOptions, 'ledger'> {
 export class RedisSide {
   /** at least one */
   readonly shards: readonly RedisShard[];
-  readonly list: ShardList;
+  /** addresses of the shards, in their order */
+  readonly urls: readonly string[];
+  readonly table: ShardTable;
   /** In some worlds so few that a reserve names its topics by a copy of the rings. */
   readonly capacitiesMax: number;
 
-  constructor({ ledger, ...options }: RedisSideOptions) {
+  constructor({ ledger, listed, ...options }: RedisSideOptions) {
     const { all } = ledger;
     const dice = options.loop.stream('rings');
     this.capacitiesMax = dice.pick([redisLimits.capacitiesMax, redisLimits.capacitiesMax, 0, 1]);
@@ -83,10 +88,11 @@ export class RedisSide {
       const name = all.length === 1 ? 'redis' : `redis-${shard}`;
       return new RedisShard({ ...options, ledger: own, shard, name });
     });
-    const records = redisUrls(all.length).map((url, shard) => ({
+    this.urls = redisUrls(all.length);
+    const records = redisUrls(listed).map((url, shard) => ({
       ...{ id: idOfShard(shard), url, buckets: 1, addedAt: shard },
     }));
-    this.list = filled(records);
+    this.table = new ShardTable(filled(records));
   }
 
   start(): void {
