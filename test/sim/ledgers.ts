@@ -2,7 +2,7 @@
 // id lives on one shard only, so all of them together are one ledger of jobs.
 
 import type { Judge } from './judge.ts';
-import type { Entry, LeaseRecord, Ledger } from './ledger.ts';
+import type { Entry, LeaseRecord, Ledger, LedgerListener } from './ledger.ts';
 
 export class Ledgers {
   /** that of the embedded store, or of the first shard */
@@ -45,6 +45,25 @@ export class Ledgers {
 
   get steppedAt(): number {
     return Math.max(...this.all.map(({ steppedAt }) => steppedAt));
+  }
+
+  /** of all shards */
+  get losses(): number {
+    return this.all.reduce((sum, { losses }) => sum + losses, 0);
+  }
+
+  /** of the wall clock */
+  get steps(): number {
+    return this.first.steps;
+  }
+
+  /** of the shard that started last */
+  get startedAt(): number {
+    return Math.max(...this.all.map(({ startedAt }) => startedAt));
+  }
+
+  listen(listener: LedgerListener): void {
+    for (const { listeners } of this.all) listeners.push(listener);
   }
 
   endedVersion(key: string): number {

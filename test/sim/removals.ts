@@ -3,7 +3,7 @@
 
 import type { Dice } from '../../scripts/dice.ts';
 import { removeTopic } from '../../src/use-cases/remove-topic.ts';
-import { keyOf, type Ledger } from './ledger.ts';
+import { keyOf } from './ledger.ts';
 import type { RegistryWatch } from './registry.ts';
 import type { Scene } from './scene.ts';
 import type { Action, Operators, Work } from './works.ts';
@@ -14,7 +14,6 @@ const [firstMs, activeMs] = [4_000, 26_000];
 export class Removals implements Work {
   readonly #scene: Scene;
   readonly #operators: Operators;
-  readonly #ledger: Ledger;
   /** by topic: jobs that purges of the topic removed */
   readonly #purged = new Map<string, number>();
   readonly counts = { 'topics removed': 0 };
@@ -26,11 +25,10 @@ export class Removals implements Work {
   };
   readonly whyBusy = null;
 
-  constructor(scene: Scene, operators: Operators, ledger: Ledger) {
-    this.#ledger = ledger;
+  constructor(scene: Scene, operators: Operators) {
     this.#scene = scene;
     this.#operators = operators;
-    ledger.listeners.push({
+    scene.ledger.listen({
       touched: ({ verb, entry: { topic } }) => {
         if (verb === 'purge topic') this.#purged.set(topic, (this.#purged.get(topic) ?? 0) + 1);
       },
@@ -50,8 +48,7 @@ export class Removals implements Work {
   checkEnd(): void {}
 
   #remove(dice: Dice): void {
-    const { topics, judge } = this.#scene;
-    const ledger = this.#ledger;
+    const { topics, judge, ledger } = this.#scene;
     const topic = dice.pick(topics.names);
     const purge = dice.chance(0.7);
     const waitMs = 500 + dice.next() * 8_000;

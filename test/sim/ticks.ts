@@ -4,7 +4,8 @@
 import type { ScheduleRecord, TickEnd } from '../../src/core/schedule-record.ts';
 import { isTickId, tickId } from '../../src/core/tick-id.ts';
 import type { Judge } from './judge.ts';
-import { type Entry, type Ledger, seconds } from './ledger.ts';
+import { type Entry, seconds } from './ledger.ts';
+import type { Ledgers } from './ledgers.ts';
 import type { Loop } from './loop.ts';
 import type { Network } from './network.ts';
 import type { Occasions } from './occasions.ts';
@@ -43,7 +44,7 @@ interface Skipped {
 export interface TicksOptions {
   readonly loop: Loop;
   readonly judge: Judge;
-  readonly ledger: Ledger;
+  readonly ledger: Ledgers;
   readonly network: Network;
   readonly occasions: Occasions;
   readonly topics: TopicTable;
@@ -92,7 +93,7 @@ export class Ticks {
 
   constructor(options: TicksOptions) {
     this.#options = options;
-    options.ledger.listeners.push({ pushed: (entry) => this.#pushed(entry) });
+    options.ledger.listen({ pushed: (entry) => this.#pushed(entry) });
   }
 
   /** names of the schedules */

@@ -166,9 +166,12 @@ export class World {
       dice,
     });
     const peerWaitMs = config['journal.peerWait'];
-    // The rules on the other works do not know what a healing puts back, and follow one shard.
-    const hasOthers = !hasJournal && machines === 1;
-    this.#workKinds = drawn.filter((kind) => (kind === 'shards' ? changesShards : hasOthers));
+    // The rules on works do not know what a healing puts back; those on operations follow one shard.
+    const canWork: Readonly<Record<WorkKind, boolean>> = {
+      ...{ schedules: !hasJournal, removals: !hasJournal, shards: changesShards },
+      operations: !hasJournal && machines === 1,
+    };
+    this.#workKinds = drawn.filter((kind) => canWork[kind]);
     const journal = hasJournal ? new JournalSide({ loop, judge, ledger, network, peerWaitMs, shards }) : null;
     const laws = journal?.laws ?? null;
     const redis =
@@ -188,8 +191,8 @@ export class World {
           });
     this.#tables = new RegistryTables(topics.names);
     const registry = this.#tables.registry(topics, occasions, redis?.table ?? null);
-    const followed = { loop, judge, ledger: first, network, occasions, topics };
-    const operations = new OperationRules(followed);
+    const followed = { loop, judge, ledger, network, occasions, topics };
+    const operations = new OperationRules({ ...followed, ledger: first });
     this.#ticks = new Ticks(followed);
     const upkeep = { mails, registry, files: new UpkeepFiles(), operations };
     const common = {
@@ -216,7 +219,7 @@ export class World {
     this.#faults = new Faults(this.#scene, this.#instances, this.#receivers);
     const isHarmless = this.#kinds.every((kind) => harmless.includes(kind) || orderly.includes(kind));
     const operators = new Operators(this.#scene, this.#instances, !isHarmless);
-    this.#removals = new Removals(this.#scene, operators, first);
+    this.#removals = new Removals(this.#scene, operators);
     const changes = changesShards && redis !== null ? new ShardChanges(this.#scene, redis, operators) : null;
     if (changes !== null) this.#tables.watches.push(changes.watch);
     ledger.isMoving = changes !== null;
