@@ -201,12 +201,12 @@ const ofSchedules: readonly Omit<SimulatedMutant, 'works'>[] = [
   },
   // A tick is late by seconds at most.
   {
-    name: 'ticker-sleeps-20-s',
-    faults: 'topicOff',
+    name: 'ticker-makes-one-instant-in-each-turn',
+    faults: 'kill,storeDown',
     edit: {
       file: ticker,
       text: 'return ends.some(({ dueAt, nextAt }) => nextAt !== dueAt) ? 0 : tickEveryMs;',
-      by: 'return 20_000;',
+      by: 'return tickEveryMs;',
     },
   },
   {
