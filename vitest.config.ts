@@ -33,7 +33,7 @@ const release = [
   'test/fault/{registry-gone-back,standby,total-queue-stores}.test.ts',
   'test/system/{bench,fuzz-http,hung-names,instances,many-topics,package,service}.test.ts',
   // Every screen in every size, colour and language; the calls of the page with many jobs
-  'test/system/{console-looks,console-scale}.test.ts',
+  'test/system/{console-all-widths,console-looks,console-scale}.test.ts',
 ];
 const include = {
   unit: ['test/unit/*.test.ts'],

@@ -89,9 +89,28 @@ export async function seriousFaults(
   return violations;
 }
 
-/** Whether the page is wider than the window. */
-export async function scrollsSideways(page: Page): Promise<boolean> {
-  return (await page.evaluate(
-    'document.documentElement.scrollWidth > document.documentElement.clientWidth',
-  )) as boolean;
+/** What does not fit the window: the page itself, a box that scrolls sideways, and what leaves its card. A
+ *  block of code scrolls on purpose, and so do the filters above a list and the tabs of a phone. */
+export async function tooWide(page: Page): Promise<readonly string[]> {
+  return (await page.evaluate(`(() => {
+    const root = document.documentElement;
+    const isPhone = root.clientWidth < 768;
+    const name = (at) => at.outerHTML.replace(/\\s+/g, ' ').slice(0, 100);
+    const scrolls = (at) => ['auto', 'scroll', 'hidden', 'clip'].includes(getComputedStyle(at).overflowX);
+    const mayScroll = 'pre, textarea, .plot-table' + (isPhone ? ', .tabs, .fields' : '');
+    const found = root.scrollWidth > root.clientWidth
+      ? ['the page: ' + (root.scrollWidth - root.clientWidth) + ' px'] : [];
+    for (const at of document.querySelectorAll('body *')) {
+      if (at.closest('svg, .sr') !== null || !at.checkVisibility({ visibilityProperty: true })) continue;
+      const { overflowX } = getComputedStyle(at);
+      if (['auto', 'scroll'].includes(overflowX) && at.scrollWidth > at.clientWidth + 1 && !at.matches(mayScroll))
+        found.push('scrolls ' + (at.scrollWidth - at.clientWidth) + ' px: ' + name(at));
+      const { right, width } = at.getBoundingClientRect();
+      let box = at.parentElement;
+      while (box !== null && !scrolls(box) && !box.matches('.card, .strip, .tile, dialog, main, header, nav')) box = box.parentElement;
+      const edge = box === null || scrolls(box) || width === 0 ? null : box.getBoundingClientRect().right;
+      if (edge !== null && right > edge + 1) found.push('leaves its box by ' + Math.round(right - edge) + ' px: ' + name(at));
+    }
+    return found.slice(0, 5);
+  })()`)) as string[];
 }

@@ -6,7 +6,7 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
-import { drawn, startSite } from './console-site.ts';
+import { drawn, type Site, startSite } from './console-site.ts';
 import { until } from './until.ts';
 
 /** Texts from outside. */
@@ -28,6 +28,8 @@ export interface OutsideTexts {
   readonly incident: string;
   /** badge of the console */
   readonly label: string;
+  /** name of the token of scope admin */
+  readonly token: string;
 }
 
 export interface RichConsole {
@@ -44,8 +46,12 @@ export interface RichConsole {
 /** Nothing listens there. Another port than the mail server's, which topics may not call. */
 const nowhere = '127.0.0.1:9';
 
-/** `vip.recall` dies with a 502, `coupon.expire` by its rule, `user.purge` by a 410. */
-export async function startRichConsole(texts: OutsideTexts): Promise<RichConsole> {
+/** `vip.recall` dies with a 502, `coupon.expire` by its rule, `user.purge` by a 410. `addMore` adds further data
+ *  while no call needs a token, and returns the paths of their screens. */
+export async function startRichConsole(
+  texts: OutsideTexts,
+  addMore: (site: Site) => Promise<readonly string[]> = async () => [],
+): Promise<RichConsole> {
   const directory = mkdtempSync(join(tmpdir(), 'dq-rich-'));
   writeIncidents(join(directory, 'data/alerts'), texts.incident);
   const site = await startSite(
@@ -150,7 +156,8 @@ export async function startRichConsole(texts: OutsideTexts): Promise<RichConsole
     });
     await post(`/v1/schedules/${name}`, { every: '1d' }, 'PATCH');
   }
-  const { token } = await post('/v1/tokens', { name: 'ops', scopes: ['admin'] });
+  const further = await addMore(site);
+  const { token } = await post('/v1/tokens', { name: texts.token, scopes: ['admin'] });
   const job = (topic: string, name: string) => `/jobs/${topic}/${encodeURIComponent(id + name)}`;
   const under = (path: string, ...rest: string[]) => rest.map((one) => path + one);
   const jobs = {
@@ -171,7 +178,7 @@ export async function startRichConsole(texts: OutsideTexts): Promise<RichConsole
     ...under('/dead?topic=', 'vip.recall', 'order.close'),
     ...under('/operations/', operation.id, 'absent'),
     ...under('/schedules/', 'daily-report', 'daily-report/edit', 'cleanup', 'made', 'absent', 'new?create'),
-    '/push?topic=order.close',
+    ...['/push?topic=order.close', ...further],
   ];
   return {
     ...{ browser, url, screens },

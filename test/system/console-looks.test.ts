@@ -6,7 +6,7 @@ import type { Page } from 'playwright-core';
 import { expect, it } from 'vitest';
 import { en } from '../../src/console/web/words/en.ts';
 import { zh } from '../../src/console/web/words/zh.ts';
-import { openPage, scrollsSideways, seriousFaults } from '../support/browser.ts';
+import { openPage, seriousFaults, tooWide } from '../support/browser.ts';
 import { goTo, screenIsThere, startRichConsole } from '../support/rich-console.ts';
 import { englishTexts } from '../support/zh-texts.ts';
 
@@ -23,6 +23,7 @@ const rich = await startRichConsole({
   address: 'ops@example.org',
   incident: 'Redis 无应答',
   label: '预发环境',
+  token: 'ops',
 });
 const { browser, url, screens, storageState } = rich;
 
@@ -61,8 +62,7 @@ it.each(cases)(
       for (const { width, colorScheme, rules } of looks[locale]) {
         await look(page, { width, colorScheme });
         const found = [...(await seriousFaults(page, rules))];
-        if (await scrollsSideways(page)) found.push('scrolls sideways');
-        found.push(...(await cutTexts(page)));
+        found.push(...(await tooWide(page)), ...(await cutTexts(page)));
         if (locale === 'zh-CN') found.push(...englishTexts(await textsOf(page), isFromOutside));
         if (found.length > 0) faults.push({ path, width, colorScheme, found });
       }
@@ -83,7 +83,7 @@ it('the manual: no serious fault, fits the window', async () => {
     await page.goto(`${url}/manual${name}`);
     for (const { width, colorScheme } of looks['en-GB']) {
       await look(page, { width, colorScheme });
-      expect([name, await seriousFaults(page), await scrollsSideways(page)]).toEqual([name, [], false]);
+      expect([name, await seriousFaults(page), await tooWide(page)]).toEqual([name, [], []]);
     }
   }
 });
@@ -179,8 +179,7 @@ it.each([
     const words = locale === 'zh-CN' ? zh : en;
     const faults: unknown[] = [];
     const examine = async (name: string, within: string) => {
-      const found = await cutTexts(page);
-      if (await scrollsSideways(page)) found.push('scrolls sideways');
+      const found = [...(await tooWide(page)), ...(await cutTexts(page))];
       if (locale === 'zh-CN') found.push(...englishTexts(await textsOf(page), isFromOutside));
       else
         for (const colorScheme of ['light', 'dark'] as const) {

@@ -5,7 +5,7 @@
 
 import type { Page } from 'playwright-core';
 import { expect, it } from 'vitest';
-import { openPage, scrollsSideways, seriousFaults } from '../support/browser.ts';
+import { openPage, seriousFaults, tooWide } from '../support/browser.ts';
 import { button } from '../support/console-site.ts';
 import { goTo, screenIsThere, startRichConsole } from '../support/rich-console.ts';
 
@@ -32,6 +32,7 @@ const texts = {
   address: "a'{hit=9}'onload=`hit`@example.org",
   incident: `incident ${hostile}`,
   label: `label ${hostile}`,
+  token: 'ops',
 };
 const rich = await startRichConsole(texts);
 
@@ -47,7 +48,7 @@ it('every screen: hostile texts are text, no fault, no sideways scroll', { timeo
   const faults: unknown[] = [];
   const examine = async (name: string, within = 'html') => {
     const found = [...(await seriousFaults(page, 'all', within)), ...(await traces(page))];
-    if (await scrollsSideways(page)) found.push('scrolls sideways');
+    found.push(...(await tooWide(page)));
     if (found.length > 0) faults.push({ name, found });
     const shown = await textOf(page);
     for (const [what, text] of missing) if (shown.includes(text)) missing.delete(what);

@@ -1,10 +1,10 @@
-// A list: a table on a desk, cards on a phone, both from one specification of the columns. CSS shows one of
-// them. Draws what stands in its place as well: bars while nothing is known, and a sentence without rows.
+// A list: a table where it fits, cards where it does not and on a phone, both from one specification of the
+// columns. Draws what stands in its place as well: bars while nothing is known, and a sentence without rows.
 
 import { type ComponentChildren, Fragment } from 'preact';
-import { useLayoutEffect, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { CallError } from '../api/call.ts';
-import { t } from '../words/words.ts';
+import { language, t } from '../words/words.ts';
 import { Button, Empty, More, Waiting } from './parts.tsx';
 
 export interface Column<T> {
@@ -13,7 +13,8 @@ export interface Column<T> {
   readonly cell: (item: T) => ComponentChildren;
   /** how a card shows it, where it differs from the table */
   readonly card?: (item: T) => ComponentChildren;
-  /** classes of the cells; the head gets `right` and `extra` of them */
+  /** classes of the cells; the head gets some of them (headLooks). `extra` and then `spare` columns leave a
+   *  table that is too wide; `cut`: gives way to the others, `cut id` as the last; `text`: wraps */
   readonly look?: string;
   /** class of the head alone: a width, or `wrap` */
   readonly width?: string;
@@ -65,10 +66,49 @@ export function List<T, K extends string>(props: ListProps<T, K>) {
     );
   return (
     <>
-      <Table {...props} items={items} />
-      <Cards {...props} items={items} />
+      <Fitting key={language.value} count={items.length}>
+        <Table {...props} items={items} />
+        <Cards {...props} items={items} />
+      </Fitting>
       <More next={more} />
     </>
+  );
+}
+
+/** `tight`: without extra columns, and with shorter texts; `least`: also without spare columns. CSS shows one of
+ *  table and cards. */
+const shapes = ['wide', 'tight', 'least', 'cards'] as const;
+
+/** A table and its cards, of which one fits. New texts of the same rows only make it narrower: a list whose
+ *  times are counted would change its shape each second. */
+function Fitting({ count, children }: { count: number; children: ComponentChildren }) {
+  const box = useRef<HTMLDivElement>(null);
+  const shape = useRef(0);
+  /** Takes the first shape, from this one on, whose table is no wider than its place. */
+  const choose = (first: number): void => {
+    const at = box.current;
+    if (at === null) return;
+    for (shape.current = first; ; shape.current += 1) {
+      at.dataset['shape'] = shapes[shape.current];
+      const isLast = shape.current === shapes.length - 1;
+      if (isLast || (at.querySelector('table')?.offsetWidth ?? 0) <= at.clientWidth) return;
+    }
+  };
+  useLayoutEffect(() => choose(0), [count]);
+  useLayoutEffect(() => choose(shape.current));
+  useLayoutEffect(() => {
+    // The ruler has no height: a shape changes the height of the list, which would be observed again.
+    const ruler = box.current?.lastElementChild;
+    if (!ruler) return;
+    const observer = new ResizeObserver(() => choose(0));
+    observer.observe(ruler);
+    return () => observer.disconnect();
+  }, []);
+  return (
+    <div class="list-box" ref={box}>
+      {children}
+      <div />
+    </div>
   );
 }
 
@@ -79,7 +119,7 @@ const classOf = (...names: readonly (string | false | undefined)[]): string | un
 
 const hasLook = (look: string, name: string): boolean => look.split(' ').includes(name);
 /** Looks of cells that the head of their column has as well. */
-const headLooks = ['right', 'extra'] as const;
+const headLooks = ['right', 'extra', 'spare'] as const;
 
 function Table<T, K extends string>({ items, columns, keyOf, selection, detail, look }: Known<T, K>) {
   const shown = Object.values<Column<T>>(columns).filter(({ isOff }) => isOff !== true);
@@ -123,7 +163,9 @@ function Table<T, K extends string>({ items, columns, keyOf, selection, detail, 
               </tr>
               {open === null ? null : (
                 <tr>
-                  <td colSpan={shown.length}>{open}</td>
+                  <td class="text" colSpan={shown.length}>
+                    {open}
+                  </td>
                 </tr>
               )}
             </Fragment>

@@ -200,8 +200,12 @@ function Tokens({
         name: { head: t('name'), cell: ({ name }) => name, card: ({ name }) => <b>{name}</b> },
         scopes: { head: t('scopes'), cell: (token) => token.scopes.join(' ') },
         topics: { head: t('topics'), look: 'mono', cell: ({ topics }) => topics.join(' ') },
-        id: { head: 'ID', look: 'mono faint', cell: ({ id }) => id },
-        created: { head: t('created'), look: 'right soft', cell: ({ createdAt }) => <Time at={createdAt} /> },
+        id: { head: 'ID', look: 'mono faint extra', cell: ({ id }) => id },
+        created: {
+          head: t('created'),
+          look: 'right soft spare',
+          cell: ({ createdAt }) => <Time at={createdAt} />,
+        },
         used: { ...{ head: t('last_used'), look: 'right soft', isNamed: true }, cell: LastUsed },
         expires: { ...{ head: t('expires'), look: 'right soft', isNamed: true }, cell: Expires },
         remove: {

@@ -172,7 +172,7 @@ const OutboxRows = ({ items }: { items: readonly AlertJson[] }) => (
     empty={t('no_alerts')}
     keyOf={({ topic, id, version }) => `${topic} ${id} ${version}`}
     columns={{
-      job: { head: t('dead_letter'), cell: JobLink },
+      job: { head: t('dead_letter'), look: 'cut id', width: 'w4', cell: JobLink },
       topic: { head: t('topic'), cell: TopicLink, card: ({ topic }) => topic },
       state: {
         head: t('state'),
@@ -184,7 +184,7 @@ const OutboxRows = ({ items }: { items: readonly AlertJson[] }) => (
         cell: ({ lastReason, status }) =>
           [lastReason, status].filter((part) => part !== null).join(' ') || '–',
       },
-      attempts: { head: t('attempts'), look: 'right', cell: ({ attempt }) => number(attempt) },
+      attempts: { head: t('attempts'), look: 'right extra', cell: ({ attempt }) => number(attempt) },
       since: {
         head: t('since'),
         look: 'right soft',

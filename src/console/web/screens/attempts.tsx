@@ -72,7 +72,7 @@ function columnsOf(most: number, tab: boolean) {
   const msOf = ({ durationMs }: AttemptSampleJson): string => `${number(durationMs)} ${t('unit_ms')}`;
   return {
     outcome: { head: t('attempt_outcome'), width: 'w2', cell: Outcome },
-    job: { head: t('job'), look: 'cut', width: 'w3', cell: JobLink },
+    job: { head: t('job'), look: 'cut id', width: 'w3', cell: JobLink },
     number: {
       ...{ head: t('attempt_column'), look: 'right', width: 'w0' },
       cell: ({ attempt }) => `${attempt}/${most}`,

@@ -151,14 +151,14 @@ function Entries({ query, inTopic = false }: { query: Query; inTopic?: boolean }
         columns={{
           time: { head: t('attempt_time'), look: 'num', cell: ({ at }) => <Time at={at} /> },
           actor: { head: t('audit_actor'), cell: nameOf },
-          address: { head: t('address'), look: 'mono faint', cell: ({ address }) => address },
+          address: { head: t('address'), look: 'mono faint extra', cell: ({ address }) => address },
           action: { head: t('audit_action'), cell: ({ action }) => actionName(action) },
           topic: {
             ...{ head: t('topic'), isOff: inTopic },
             cell: ({ topic }) => (topic === null ? '–' : <TopicLink topic={topic} />),
           },
           job: {
-            head: t('job_id'),
+            ...{ head: t('job_id'), look: 'spare' },
             cell: ({ topic, jobId }) =>
               topic === null || jobId === null ? '–' : <JobLink topic={topic} id={jobId} />,
           },

@@ -206,8 +206,8 @@ function Causes({ groups, examined, complete }: DeadGroupsJson) {
             look: 'right',
             cell: (group) => <b>{number(group.count)}</b>,
           },
-          hours: { head: t('last_12_h'), cell: ({ hours }) => <Spark hours={hours} /> },
-          first: { head: t('first_seen'), look: 'soft nowrap', cell: ({ firstAt }) => <Time at={firstAt} /> },
+          hours: { head: t('last_12_h'), look: 'spare', cell: ({ hours }) => <Spark hours={hours} /> },
+          first: { head: t('first_seen'), look: 'soft extra', cell: ({ firstAt }) => <Time at={firstAt} /> },
           last: {
             head: t('last_seen'),
             look: 'soft nowrap',
@@ -358,13 +358,13 @@ function Letters(props: LettersProps) {
         keyOf={keyOf}
         selection={may('operate') ? selection : undefined}
         columns={{
-          job: { head: t('job'), look: 'cut', width: 'w3', cell: JobLink },
+          job: { head: t('job'), look: 'cut id', width: 'w3', cell: JobLink },
           topic: { head: t('topic'), cell: TopicLink, card: ({ topic }) => topic },
           failure: { head: t('last_failure'), cell: (job) => <span class="tag bad">{failureOf(job)}</span> },
-          attempts: { head: t('attempts'), look: 'right', cell: ({ attempt }) => number(attempt) },
+          attempts: { head: t('attempts'), look: 'right extra', cell: ({ attempt }) => number(attempt) },
           reply: {
             head: t('reply'),
-            look: 'cut mono faint',
+            look: 'cut mono faint spare',
             width: 'w3',
             cell: ({ replyExcerpt }) => replyExcerpt,
           },

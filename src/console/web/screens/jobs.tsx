@@ -284,14 +284,14 @@ function JobRows({
         keyOf={keyOf}
         selection={operates && pages.items?.some(canPick) ? selection : undefined}
         columns={{
-          job: { head: t('job'), look: 'cut', width: 'w4', cell: JobLink },
+          job: { head: t('job'), look: 'cut id', width: 'w4', cell: JobLink },
           topic: { head: t('topic'), isOff: !withTopic, cell: TopicLink, card: ({ topic }) => topic },
           state: { head: t('state'), cell: JobState },
           due: { head: t('due'), cell: When, card: (job) => <WhenText {...job} /> },
-          attempts: { head: t('attempts'), look: 'right', cell: ({ attempt }) => number(attempt) },
+          attempts: { head: t('attempts'), look: 'right spare', cell: ({ attempt }) => number(attempt) },
           accepted: {
             head: t('accepted'),
-            look: 'right soft',
+            look: 'right soft extra',
             cell: ({ createdAt }) => <Time at={createdAt} />,
           },
           actions: {

@@ -130,7 +130,7 @@ function Operation({ id }: { id: string }) {
           empty={t('op_no_failures')}
           keyOf={(one) => `${one.topic} ${one.id}`}
           columns={{
-            job: { head: t('job'), look: 'cut', width: 'w4', cell: JobLink },
+            job: { head: t('job'), look: 'cut id', width: 'w4', cell: JobLink },
             topic: { head: t('topic'), cell: TopicLink },
             error: { head: t('op_error'), cell: ({ error }) => <span class="tag bad">{error}</span> },
           }}

@@ -344,10 +344,11 @@ function Attention({ lines }: { lines: SummaryJson['attention'] }) {
             <TopicState state={state ?? 'not_registered'} failing={isFailing(reasons)} />
           ),
         },
-        delayed: { head: t('delayed'), look: 'right', cell: ({ states }) => number(states.delayed) },
+        delayed: { head: t('delayed'), look: 'right spare', cell: ({ states }) => number(states.delayed) },
         due: { head: t('due'), look: 'right', cell: ({ states }) => <Count value={states.ready} /> },
         delivered: {
           head: `${t('delivered')} (${t('range_24h')})`,
+          look: 'extra',
           cell: ({ topic, reasons }) => (
             <Spark
               values={delivered.get(topic) ?? []}

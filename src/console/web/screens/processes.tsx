@@ -149,15 +149,15 @@ function Table({ processes, error }: { processes: readonly ProcessJson[] | null;
       keyOf={({ pid }) => pid}
       columns={{
         process: { head: t('process'), look: 'mono', cell: ({ title }) => title },
-        pid: { head: t('pid'), look: 'right soft', cell: ({ pid }) => pid },
+        pid: { head: t('pid'), look: 'right soft spare', cell: ({ pid }) => pid },
         state: { head: t('state'), cell: State },
-        uptime: { head: t('uptime'), look: 'right', cell: uptime },
+        uptime: { head: t('uptime'), look: 'right spare', cell: uptime },
         cpu: { head: t('cpu'), look: 'right', cell: cpu },
         memory: { head: t('memory'), look: 'right', cell: memory },
         inFlight: { head: t('in_flight'), look: 'right', cell: working },
         restarts: { head: t('restarts'), look: 'right', cell: Restarts },
-        generation: { head: t('generation'), look: 'right soft', cell: ({ generation }) => generation },
-        version: { head: t('version'), look: 'right faint', cell: ({ version }) => version },
+        generation: { head: t('generation'), look: 'right soft extra', cell: ({ generation }) => generation },
+        version: { head: t('version'), look: 'right faint extra', cell: ({ version }) => version },
       }}
       card={(process) => (
         <>

@@ -157,79 +157,78 @@ function Table({
   refresh: () => void;
 }) {
   return (
-    <div class="topics-box">
-      <List
-        look="topics"
-        items={rows}
-        error={pages.error}
-        empty={empty}
-        more={pages.more}
-        keyOf={({ topic }) => topic.topic}
-        columns={{
-          topic: {
-            head: t('topic'),
-            cell: ({ topic }) => (
-              <span class="two">
-                <NameLink {...topic} />
-                <small>{topic.title}</small>
-              </span>
-            ),
-            card: ({ topic }) => <NameLink {...topic} />,
-          },
-          state: {
-            head: t('state'),
-            cell: ({ topic, failing }) => <TopicState state={topic.state} failing={failing} />,
-          },
-          delay: { head: t('delay_short'), look: 'right extra', cell: ({ topic }) => spoken(topic.delay) },
-          callback: {
-            head: t('callback'),
-            look: 'cut mono faint extra',
-            tip: ({ topic }) => topic.callbackUrl ?? (targetText(topic) || undefined),
-            cell: ({ topic }) => placeOf(topic),
-          },
-          delayed: {
-            head: t('delayed'),
-            look: 'right',
-            cell: ({ line }) => <Count value={line?.states.delayed} />,
-            card: ({ line }) =>
-              `${t('delayed')} ${dots(number(line?.states.delayed ?? 0), line && successOf(line.today))}`,
-          },
-          due: { head: t('due'), look: 'right', cell: ({ line }) => <Count value={line?.states.ready} /> },
-          today: {
-            ...{ head: t('today_counts'), look: 'right', width: 'wrap' },
-            cell: ({ line }) => (line === undefined ? '–' : <Today {...line.today} />),
-          },
-          success: {
-            head: t('success_rate'),
-            look: 'right',
-            cell: ({ line }) => (line === undefined ? '–' : successOf(line.today)),
-          },
-          took: {
-            ...{ head: t('duration_p95'), look: 'right nowrap', width: 'wrap' },
-            cell: ({ course }) => <Took at={at} values={course?.durationP95 ?? []} />,
-          },
-          dead: {
-            head: t('dead_letters'),
-            look: 'right',
-            cell: ({ topic, line }) => <DeadCount topic={topic.topic} value={line?.states.dead} />,
-          },
-          owner: { head: t('owner'), look: 'soft', cell: ({ topic }) => topic.owner },
-          course: {
-            head: t('last_24_hours'),
-            cell: ({ course }) => (
-              <Spark values={course?.delivered ?? []} colour="done" label={t('delivered')} />
-            ),
-          },
-          menu: {
-            head: null,
-            look: 'right',
-            cell: ({ topic, line }) => <RowMenu topic={topic} line={line} refresh={refresh} />,
-          },
-          title: { head: '', isOff: true, cell: ({ topic }) => topic.title },
-        }}
-        card={{ row: ['topic', 'state', 'menu'], soft: ['title', 'delayed'] }}
-      />
-    </div>
+    <List
+      look="topics"
+      items={rows}
+      error={pages.error}
+      empty={empty}
+      more={pages.more}
+      keyOf={({ topic }) => topic.topic}
+      columns={{
+        topic: {
+          head: t('topic'),
+          cell: ({ topic }) => (
+            <span class="two">
+              <NameLink {...topic} />
+              <small>{topic.title}</small>
+            </span>
+          ),
+          card: ({ topic }) => <NameLink {...topic} />,
+        },
+        state: {
+          head: t('state'),
+          cell: ({ topic, failing }) => <TopicState state={topic.state} failing={failing} />,
+        },
+        delay: { head: t('delay_short'), look: 'right extra', cell: ({ topic }) => spoken(topic.delay) },
+        callback: {
+          head: t('callback'),
+          look: 'cut mono faint extra',
+          tip: ({ topic }) => topic.callbackUrl ?? (targetText(topic) || undefined),
+          cell: ({ topic }) => placeOf(topic),
+        },
+        delayed: {
+          head: t('delayed'),
+          look: 'right',
+          cell: ({ line }) => <Count value={line?.states.delayed} />,
+          card: ({ line }) =>
+            `${t('delayed')} ${dots(number(line?.states.delayed ?? 0), line && successOf(line.today))}`,
+        },
+        due: { head: t('due'), look: 'right', cell: ({ line }) => <Count value={line?.states.ready} /> },
+        today: {
+          ...{ head: t('today_counts'), look: 'right', width: 'wrap' },
+          cell: ({ line }) => (line === undefined ? '–' : <Today {...line.today} />),
+        },
+        success: {
+          head: t('success_rate'),
+          look: 'right',
+          cell: ({ line }) => (line === undefined ? '–' : successOf(line.today)),
+        },
+        took: {
+          ...{ head: t('duration_p95'), look: 'right nowrap spare', width: 'wrap' },
+          cell: ({ course }) => <Took at={at} values={course?.durationP95 ?? []} />,
+        },
+        dead: {
+          head: t('dead_letters'),
+          look: 'right',
+          cell: ({ topic, line }) => <DeadCount topic={topic.topic} value={line?.states.dead} />,
+        },
+        owner: { head: t('owner'), look: 'soft spare', cell: ({ topic }) => topic.owner },
+        course: {
+          head: t('last_24_hours'),
+          look: 'spare',
+          cell: ({ course }) => (
+            <Spark values={course?.delivered ?? []} colour="done" label={t('delivered')} />
+          ),
+        },
+        menu: {
+          head: null,
+          look: 'right',
+          cell: ({ topic, line }) => <RowMenu topic={topic} line={line} refresh={refresh} />,
+        },
+        title: { head: '', isOff: true, cell: ({ topic }) => topic.title },
+      }}
+      card={{ row: ['topic', 'state', 'menu'], soft: ['title', 'delayed'] }}
+    />
   );
 }
 
