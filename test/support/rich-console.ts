@@ -46,7 +46,7 @@ export interface RichConsole {
 /** Nothing listens there. Another port than the mail server's, which topics may not call. */
 const nowhere = '127.0.0.1:9';
 
-/** `vip.recall` dies with a 502, `coupon.expire` by its rule, `user.purge` by a 410. `addMore` adds further data
+/** `vip.recall` dies with a 502, `coupon.expire` by its rule, `user.purge` by a 410. `addMore` adds data
  *  while no call needs a token, and returns the paths of their screens. */
 export async function startRichConsole(
   texts: OutsideTexts,

@@ -10,7 +10,7 @@ const rows = 30;
 /** One word of the longest name: nothing in it can be broken. */
 const longTopic = `order.close-unpaid.${'x'.repeat(109)}`;
 const longId = `order-2026-${'0123456789'.repeat(23)}`;
-const longWords = 'Closes the orders that nobody has paid, and tells the warehouse of them. '
+const longWords = 'Closes the orders that are still unpaid, and tells the warehouse of them. '
   .repeat(2)
   .trim();
 const longName = 'producer-of-the-warehouse-'.repeat(2).slice(0, 50);
