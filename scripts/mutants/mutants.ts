@@ -236,8 +236,8 @@ export const mutants: readonly Mutant[] = [
     name: 'reserve-not-held',
     edit: {
       file: `${lua}/shared/healing.lua`,
-      text: ", 'hold', digits(us + limits.noteHoldMs * 1000)",
-      by: '',
+      text: "'hold', digits(us + limits.noteHoldMs * 1000)",
+      by: "'hold', '0'",
     },
     test: role('redis-notes', 'reserve: nothing while ends are put back, at most 60 s; then as always'),
   },

@@ -22,7 +22,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     faults: 'redisFailover,wallStep',
     edit: {
       file: script('shared/numbers'),
-      text: 'elseif drawn or seq - us < behind_max then',
+      text: 'elseif seq - us < behind_max then',
       by: 'elseif true then',
     },
   },

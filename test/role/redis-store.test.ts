@@ -371,21 +371,75 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     }
   });
 
-  it('numbers: after a loss no lost one returns, also while the clock is behind', async () => {
+  // After the second one the clock has the same last 20 bits, also halved.
+  it.each([7, 262_144])(
+    'numbers: after a loss, and a clock set back, no lost one returns (%s ms later)',
+    async (downMs) => {
+      const clock = new SteppedClock();
+      const { under, trial } = await opened({ clock });
+      await trial.push('a');
+      const back = await snapshot(under.raw);
+      await clock.skip(-3_600_000);
+      const lost = [await trial.lease(), await trial.push('b')] as const;
+      await back();
+      await clock.skip(downMs);
+      const kept = [await trial.lease(), await trial.push('b')] as const;
+      expect(kept[0]).toMatchObject({ id: 'a', version: lost[0].version });
+      expect(kept[0].token).not.toBe(lost[0].token);
+      expect(kept[1].version).not.toBe(lost[1].version);
+      expect(await trial.ack(lost[0])).toEqual({ kind: 'lease_lost' });
+      expect(await trial.ack(kept[0])).toEqual({ kind: 'acked' });
+    },
+  );
+
+  it.each([1, 262_144])(
+    'numbers: after a loss while the clock is behind, all are above the lost ones (%s ms later)',
+    async (downMs) => {
+      const clock = new SteppedClock();
+      const { under, trial } = await opened({ clock, buckets: 16 });
+      const push = async () => (await trial.push('a')).version;
+      await push();
+      await clock.skip(-3_600_000);
+      await push();
+      const back = await snapshot(under.raw);
+      const lost: number[] = [];
+      for (let n = 0; n < 20; n += 1) {
+        await clock.skip(5);
+        lost.push(await push());
+      }
+      await back();
+      await clock.skip(downMs);
+      expect(await push()).toBeGreaterThan(Math.max(...lost));
+    },
+  );
+
+  it('numbers: a clock set back costs some seconds once, and again only when it is set back again', async () => {
     const clock = new SteppedClock();
-    const { under, trial } = await opened({ clock });
-    await trial.push('a');
-    const back = await snapshot(under.raw);
+    const { trial } = await opened({ clock });
+    const push = async () => (await trial.push('a')).version;
+    let last = await push();
+    const rise = async () => {
+      const before = last;
+      last = await push();
+      return last - before;
+    };
+    for (const backMs of [-3_600_000, -200]) {
+      await clock.skip(backMs);
+      const skipped = await rise();
+      expect(skipped).toBeGreaterThanOrEqual(1_000_000);
+      expect(skipped).toBeLessThan(18_000_000);
+      expect(await rise()).toBe(1);
+      await clock.skip(-50);
+      expect(await rise()).toBe(1);
+      await clock.skip(50);
+      expect(await rise()).toBe(25_000);
+    }
+    await clock.skip(7_200_000);
+    last = await push();
+    expect(last).toBe(clock.now * 1_000);
+    // The clock of the last draw while it was behind is long ago, and tells nothing.
     await clock.skip(-3_600_000);
-    const lost = [await trial.lease(), await trial.push('b')] as const;
-    await back();
-    await clock.skip(7);
-    const kept = [await trial.lease(), await trial.push('b')] as const;
-    expect(kept[0]).toMatchObject({ id: 'a', version: lost[0].version });
-    expect(kept[0].token).not.toBe(lost[0].token);
-    expect(kept[1].version).not.toBe(lost[1].version);
-    expect(await trial.ack(lost[0])).toEqual({ kind: 'lease_lost' });
-    expect(await trial.ack(kept[0])).toEqual({ kind: 'acked' });
+    expect(await rise()).toBeLessThan(18_000_000);
   });
 
   it('numbers: the clock catches up with them', async () => {
@@ -410,8 +464,9 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     await trial.push('first');
     await clock.skip(-60_000);
     const { version } = await trial.push('a');
-    for (let n = 0; n < 50; n += 1) await trial.push(`b${n}`);
-    expect((await trial.push('z')).version).toBe(version + 51);
+    const many = 2_000;
+    await trial.jobs.push(Array.from({ length: many }, (_, n) => jobOf(`b${n}`)));
+    expect((await trial.push('z')).version).toBe(version + many + 1);
   });
 
   it('SCRIPT FLUSH: calls continue', async () => {

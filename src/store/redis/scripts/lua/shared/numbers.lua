@@ -1,40 +1,52 @@
--- numbers: draws versions and tokens, which rise: max(last + 1, clock in µs). A bucket that lost its last
--- writes goes on from an older `last`, but the clock has passed the lost numbers. If it was set back, the
--- last 20 bits of a number are those of half the clock, so that it is a lost one only if both were drawn a
--- multiple of 2.1 s apart, to 2 µs, or to as much as a burst of draws is ahead. Numbers then rise half as
--- fast as the clock, which catches up. They have 51 bits: a double holds 53; only %.0f prints them whole.
--- Each bucket draws its own remainder modulo the number of buckets, because an alert is named by its version
--- alone.
+-- numbers: draws versions and tokens. Each is the clock in µs, or the last one + 1 if that is higher.
+-- They have 51 bits: a double holds 53; only %.0f prints them whole. Each bucket draws its own remainder
+-- modulo the number of buckets, because an alert is named by its version alone.
+-- Invariants: numbers rise. None is given twice, also by a bucket that lost its last writes, and goes on from
+-- an older number. They do not run away from the clock. No draw waits.
+-- Why: the clock has passed the lost numbers, unless it was set back. If it is behind the last number, a draw
+-- skips 1 to 18 s, beyond what a server loses in a second. Later ones rise half as fast as the clock, which
+-- catches up. So after a further loss they have passed the lost ones too, if the server was down for 2 µs
+-- times the number of buckets per lost number. The clock may have been set back among the lost writes, so the
+-- distance is random. Then a job gets one of its own lost numbers with a chance of 1 in 2^24, times the
+-- number of buckets.
 local function digits(n) return string.format('%.0f', n) end
 
 local bucket, buckets = tonumber(P:match('%d+')), tonumber(head[1]:match('%d+$'))
 local seq = tonumber(head[3] or '0')
 local drawn = false
+-- The clock at the draw of the last number; nil: not read yet. After a step back a draw skips again.
+local drawn_at
+
 -- A clock that is behind by less (µs) was not set back, or by less than the time for which a server that lost
 -- writes is down.
 local behind_max = 100000
 local function draw()
   if seq < us then seq = us
-  elseif drawn or seq - us < behind_max then seq = seq + 1
+  elseif seq - us < behind_max then seq = seq + 1
   else
-    local step = (math.floor(us / 2) - seq - 1) % 1048576
-    -- Numbers that many draws at one moment have brought ahead of half the clock wait for it.
-    seq = seq + 1 + (step < 1048576 - 1024 * buckets and step or 0)
+    if not drawn_at then
+      local number, at = (call('HGET', P .. ':n', 'ahead') or ''):match('^(%d+) (%d+)$')
+      drawn_at = number == digits(seq) and tonumber(at) or math.huge
+    end
+    if drawn_at - us < behind_max then seq = seq + math.max(1, math.floor((us - drawn_at) / 2))
+    -- Scripts have no other chance than the clock.
+    else seq = seq + 1000000 + tonumber(redis.sha1hex(digits(us)):sub(1, 6), 16) end
   end
   if buckets > 1 then seq = seq + (bucket - seq) % buckets end
-  drawn = true
+  drawn, drawn_at = true, us
   return seq
 end
 
 -- For an id that lived in another bucket: its versions continue to rise here.
 local function rise_above(number)
-  if seq < number then seq = number end
+  if seq < number then seq, drawn_at = number, nil end
 end
 
 -- Called last by every script that may have drawn. The watermark of a writer is the last number given to it:
 -- one below a number that it knows shows that the bucket went back.
 local function keep_numbers()
   if not drawn then return end
+  if seq - us >= behind_max then call('HSET', P .. ':n', 'ahead', digits(seq) .. ' ' .. digits(us)) end
   if writer then call('HSET', P .. ':n', 'seq', digits(seq), 'w' .. writer, digits(seq))
   else call('HSET', P .. ':n', 'seq', digits(seq)) end
 end
