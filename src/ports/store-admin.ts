@@ -1,5 +1,6 @@
 // The port of counts, health, backup and fsck. The rules of jobs.ts hold here too.
 
+import type { LateJob } from '../core/incident.ts';
 import type { JobState, Moment } from '../core/job.ts';
 import type { OnChanged } from './jobs.ts';
 
@@ -74,14 +75,15 @@ export interface Examination {
 }
 
 export interface StoreAdmin {
-  /** `held`: topics whose ready jobs are not judged: paused, offline, unknown or pulled. */
+  /** `held`: topics whose jobs are not judged: paused, offline, unknown or pulled. */
   counts(held?: readonly string[]): Promise<{
     /** the topics with jobs */
     readonly topics: Readonly<Record<string, StateCounts>>;
-    /** how long the oldest job that waits for its turn has been due; null without one. Ready jobs of `held`
-     *  topics do not count. A delayed job of any topic counts from its due time:
-     *  nothing promoted it. */
+    /** how long `oldest` has been due; null without one */
     readonly oldestOverdueMs: number | null;
+    /** The due job that has waited for its turn the longest, ready or not promoted yet. Jobs of `held` topics
+     *  do not count. */
+    readonly oldest: LateJob | null;
     /** as in Page: parts whose jobs are not counted */
     readonly missing?: readonly string[];
   }>;

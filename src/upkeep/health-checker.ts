@@ -5,11 +5,10 @@
 
 import { formatDuration } from '../core/duration.ts';
 import { messageOf } from '../core/errors.ts';
-import { givenUp, givenUpDetail, type LateJob } from '../core/incident.ts';
-import type { JobStore, StoreAdmin, StoreHealth, StoreServer } from '../ports/job-store.ts';
+import { givenUp, givenUpDetail } from '../core/incident.ts';
+import type { StoreAdmin, StoreHealth, StoreServer } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
 import type { RoleName } from '../process/messages.ts';
-import type { RoleContext } from '../process/role.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import { Agent } from '../runtime/agent.ts';
 import { monotonicNow } from '../runtime/time.ts';
@@ -29,8 +28,6 @@ export interface HealthTimes {
 
 export interface HealthCheckerOptions {
   readonly admin: StoreAdmin;
-  readonly jobs: Pick<JobStore, 'search'>;
-  readonly clock: RoleContext['clock'];
   readonly partitions: () => number;
   readonly topics: TopicBook;
   readonly incidents: Incidents;
@@ -54,6 +51,9 @@ interface Lateness {
   /** monotonicNow() of the first check in a row that found them late; null: the last one did not */
   since: number | null;
 }
+
+type Waiting = Pick<Awaited<ReturnType<StoreAdmin['counts']>>, 'oldestOverdueMs' | 'oldest'>;
+const noneWaits: Waiting = { oldestOverdueMs: null, oldest: null };
 
 export class HealthChecker extends Agent {
   readonly #options: HealthCheckerOptions;
@@ -213,17 +213,13 @@ export class HealthChecker extends Agent {
     // Without the jobs of a silent shard the sums would fall.
     if (counts.missing === undefined) series.stored(counts.topics, counts.oldestOverdueMs);
     // Without deliveries jobs are late on purpose: that neither begins nor ends an incident.
-    if (times.lateMs !== Number.POSITIVE_INFINITY)
-      await this.#judge(this.#delivered, counts.oldestOverdueMs ?? 0, times.lateMs, this.#held);
+    if (times.lateMs !== Number.POSITIVE_INFINITY) await this.#judge(this.#delivered, counts, times.lateMs);
     const names = Object.keys(counts.topics);
     const pulled = names.filter((name) => this.#deliveryOf(name) === 'clients');
-    if (pullLateMs === Number.POSITIVE_INFINITY || pulled.length === 0)
-      await this.#judge(this.#pulled, 0, pullLateMs, []);
-    else {
-      const others = names.filter((name) => !pulled.includes(name));
-      const { oldestOverdueMs } = await admin.counts(others);
-      await this.#judge(this.#pulled, oldestOverdueMs ?? 0, pullLateMs, others);
-    }
+    const isJudged = pullLateMs !== Number.POSITIVE_INFINITY && pulled.length > 0;
+    const others = names.filter((name) => !pulled.includes(name));
+    const waiting = isJudged ? await admin.counts(others) : noneWaits;
+    await this.#judge(this.#pulled, waiting, pullLateMs);
   }
 
   #deliveryOf(name: string): 'dq' | 'clients' | 'held' {
@@ -234,10 +230,10 @@ export class HealthChecker extends Agent {
     return topic.delivery === 'pull' ? 'clients' : 'dq';
   }
 
-  /** `held`: topics whose ready jobs are not among them */
-  async #judge(jobs: Lateness, lateMs: number, limitMs: number, held: readonly string[]): Promise<void> {
+  async #judge(jobs: Lateness, { oldestOverdueMs, oldest }: Waiting, limitMs: number): Promise<void> {
     const { incidents, times } = this.#options;
-    if (lateMs < limitMs) {
+    const lateMs = oldestOverdueMs ?? 0;
+    if (oldest === null || lateMs < limitMs) {
       jobs.since = null;
       // Half: values that swing about the limit are one incident.
       if (lateMs < limitMs / 2) await incidents.end(jobs.incident, jobs.ended);
@@ -245,27 +241,8 @@ export class HealthChecker extends Agent {
     }
     jobs.since ??= monotonicNow();
     if (monotonicNow() - jobs.since < times.afterMs) return;
-    if (incidents.isOpen(jobs.incident)) return;
     const text = formatDuration(Math.round(lateMs / 1_000) * 1_000);
-    // An incident without a topic is better than none: the search rejects where a partition is overloaded.
-    const oldest = await this.#oldest(limitMs, held).catch(() => undefined);
-    const of = oldest === undefined ? '' : ` (topic ${oldest.topic})`;
-    const detail = `${jobs.begun}: the oldest was due ${text} ago${of}`;
-    await incidents.begin(jobs.incident, detail, oldest && { oldest });
-  }
-
-  /** The delayed or ready job that was due first, longer ago than the limit. undefined: not among the first
-   *  jobs of a state, because those are held. */
-  async #oldest(limitMs: number, held: readonly string[]): Promise<LateJob | undefined> {
-    const { clock, jobs } = this.#options;
-    const until = clock.now() - limitMs;
-    const pages = await Promise.all(
-      (['delayed', 'ready'] as const).map((state) =>
-        jobs.search({ state, until }, upkeepLimits.latePageMax, null),
-      ),
-    );
-    const late = pages.flatMap(({ items }) => items).filter(({ topic }) => !held.includes(topic));
-    const [oldest] = late.toSorted((a, b) => a.dueAt - b.dueAt);
-    return oldest && { topic: oldest.topic, id: oldest.id, dueAt: oldest.dueAt };
+    const detail = `${jobs.begun}: the oldest was due ${text} ago (topic ${oldest.topic})`;
+    await incidents.begin(jobs.incident, detail, { oldest });
   }
 }

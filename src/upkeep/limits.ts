@@ -59,9 +59,6 @@ export const upkeepLimits = {
    *  to each partition. Rounds of the health check between two counts. */
   fewPartitions: 8,
   latenessRounds: 3,
-  /** Late jobs of a state, earliest due first, among which a lateness looks for the topic of the oldest:
-   *  those of paused topics are among them. */
-  latePageMax: 1_000,
   incidentAfterMs: 30_000,
   lateMs: 60_000,
   /** How often old entries are removed, and the pause between calls while more remain: 20,000 entries a

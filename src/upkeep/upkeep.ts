@@ -101,7 +101,7 @@ class Upkeep implements Role {
   #gaveUp: Promise<void> | null = null;
 
   constructor(ctx: RoleContext, seams: UpkeepTimes & Partial<UpkeepSeams>) {
-    const { clock, config, link, log, metrics, registry, shards, store, topics } = ctx;
+    const { config, link, log, metrics, registry, shards, store, topics } = ctx;
     const { statFiles = new StatFiles(config.dataDir, config['mysql.url'] !== '') } = seams;
     const calls = !config.noDeliveries;
     this.#ctx = ctx;
@@ -113,8 +113,6 @@ class Upkeep implements Role {
     [this.#deadJobsMailer, this.#incidentMailer] = mailersOf(ctx, seams, this.#incidents);
     this.#health = new HealthChecker({
       admin: store.admin,
-      jobs: store.jobs,
-      clock,
       topics,
       incidents: this.#incidents,
       log,

@@ -575,9 +575,13 @@ export class Model extends ModelState {
         Object.fromEntries(jobStates.map((state) => [state, of(topic, state)])) as port.StateCounts,
       ]),
     );
-    const waiting = this.inState('ready').filter((job) => !held.includes(job.topic));
     const forgotten = this.inState('delayed').filter((job) => job.dueAt <= this.now());
-    const oldest = [...waiting, ...forgotten].sort(byDue)[0];
-    return { topics, oldestOverdueMs: oldest === undefined ? null : Math.max(0, this.now() - oldest.dueAt) };
+    const waiting = [...this.inState('ready'), ...forgotten].filter(({ topic }) => !held.includes(topic));
+    const oldest = waiting.sort(byDue)[0];
+    return {
+      topics,
+      oldestOverdueMs: oldest === undefined ? null : Math.max(0, this.now() - oldest.dueAt),
+      oldest: oldest === undefined ? null : { topic: oldest.topic, id: oldest.id, dueAt: oldest.dueAt },
+    };
   }
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/options.ts';
 import type { Incident } from '../../src/core/incident.ts';
-import type { JobStore, Store, StoreAdmin } from '../../src/ports/job-store.ts';
+import type { Store, StoreAdmin } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { IncidentFiles } from '../../src/process/incident-files.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
@@ -311,27 +311,6 @@ In the console: https://dq.example.org/console/topics/t
     expect(subjects(smtp)[0]).toMatch(/^dq: jobs are late: /);
   });
 
-  it('names no job that is due later, and none where the store cannot search', async () => {
-    const { rig, dataDir } = await setUp();
-    await rig.topic('t', 'http://127.0.0.1:9/');
-    await rig.store.jobs.push([jobOf('a', { when: { delayMs: 3_600_000 } })]);
-    const counted = { delayed: 1, ready: 0, reserved: 0, dead: 0 };
-    const counts: StoreAdmin['counts'] = async () => ({ topics: { t: counted }, oldestOverdueMs: 5_000 });
-    const search: JobStore['search'] = async () => {
-      throw new StoreError({ kind: 'not_stored', code: 'overloaded', why: 'test' });
-    };
-    const late = withAdmin(rig, { counts });
-    const jobs = Object.assign(Object.create(rig.store.jobs), { search }) as JobStore;
-    for (const store of [late, { ...late, jobs }]) {
-      const directory = join(dataDir, store === late ? 'later' : 'unsearched');
-      mkdirSync(directory);
-      const upkeep = await startUpkeep(rig, null, directory, { store, health: { lateMs: 1, afterMs: 0 } });
-      const found = await until('the incident', async () => (await new IncidentFiles(directory).list())[0]);
-      expect(found).toMatchObject({ kind: 'late', detail: 'jobs are late: the oldest was due 5s ago' });
-      await upkeep.drain(2_000);
-    }
-  });
-
   it('names a topic whose jobs dq delivers, and no paused one', async () => {
     const { time, rig, smtp, dataDir } = await setUp();
     await rig.topic('t', 'http://127.0.0.1:9/');
@@ -375,6 +354,27 @@ In the console: https://dq.example.org/console/topics/t
     expect(subjects(smtp)[1]).toBe('dq: jobs of pull topics wait no longer than alerts.pullLate');
   });
 
+  it('of pull topics does not begin by a job of another topic that no timer promotes', async () => {
+    const { rig, dataDir } = await setUp();
+    await rig.topic('t', 'http://127.0.0.1:9/');
+    await rig.topic('pulled', 'http://127.0.0.1:9/', { delivery: 'pull' });
+    await rig.store.jobs.push([jobOf('a', { topic: 'pulled', when: { delayMs: 3_600_000 } })]);
+    await rig.store.jobs.push([jobOf('a', { when: { delayMs: 1 } })]);
+    let looks = 0;
+    const counts: StoreAdmin['counts'] = (held) => {
+      looks += 1;
+      return rig.store.admin.counts(held);
+    };
+    const store = withAdmin(rig, { counts });
+    const config = { 'alerts.pullLate': 1 };
+    await startUpkeep(rig, null, dataDir, { store, config, health: { lateMs: 1, afterMs: 0 } });
+    await until('it is late', async () => (await kept(dataDir)).length > 0);
+    const seen = looks;
+    await until('some checks', () => looks > seen + 10);
+    const found = (await new IncidentFiles(dataDir).list()).map(({ kind, about }) => [kind, about]);
+    expect(found).toEqual([['late', '']]);
+  });
+
   it('ignores paused, offline, unknown and unreadable topics', async () => {
     const { rig, dataDir } = await setUp();
     await rig.topic('t', 'http://127.0.0.1:9/');
@@ -383,7 +383,11 @@ In the console: https://dq.example.org/console/topics/t
     await rig.push('t', 'a');
     await rig.topic('paused', 'http://127.0.0.1:9/', { state: 'paused' });
     await rig.topic('offline', 'http://127.0.0.1:9/', { state: 'offline' });
-    for (const topic of ['paused', 'offline', 'unknown']) await rig.push(topic, 'a');
+    for (const topic of ['paused', 'offline', 'unknown']) {
+      await rig.push(topic, 'a');
+      // No timer runs here.
+      await rig.store.jobs.push([jobOf('b', { topic, when: { delayMs: 1 } })]);
+    }
     let looks = 0;
     const counts: StoreAdmin['counts'] = (held) => {
       looks += 1;

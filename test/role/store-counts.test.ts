@@ -27,8 +27,13 @@ it('counts: reads all pages, each topic once, and the oldest of all', async () =
   await push(names.slice(0, -3));
   now += 2_000;
   const one = { delayed: 0, ready: 1, reserved: 0, dead: 0 };
-  const all = { topics: Object.fromEntries(names.map((name) => [name, one])), oldestOverdueMs: 7_000 };
+  const all = {
+    topics: Object.fromEntries(names.map((name) => [name, one])),
+    oldestOverdueMs: 7_000,
+    oldest: { topic: names.at(-3), id: 'a', dueAt: now - 7_000 },
+  };
   expect(await admin.counts()).toEqual(all);
-  expect((await admin.counts(names.slice(-3))).oldestOverdueMs).toBe(2_000);
+  const young = { oldestOverdueMs: 2_000, oldest: { topic: names[0] } };
+  expect(await admin.counts(names.slice(-3))).toMatchObject(young);
   expect(owner.jobs).toBe(names.length);
 });

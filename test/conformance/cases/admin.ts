@@ -24,7 +24,7 @@ export const adminCases: readonly Case[] = [
   }),
 
   fact('counts: counts every topic that has a job, by state, and no other', async (trial) => {
-    expect(await trial.admin.counts()).toEqual({ topics: {}, oldestOverdueMs: null });
+    expect(await trial.admin.counts()).toEqual({ topics: {}, oldestOverdueMs: null, oldest: null });
     for (const state of jobStates) await trial.seed(state, state, { topic: `one.${state}` });
     await trial.jobs.push(['1', '2', '3'].map((id) => jobOf(id)));
     await trial.lease();
@@ -47,21 +47,34 @@ export const adminCases: readonly Case[] = [
     await trial.push('2', { topic: 'u', priority: 'high' });
     await trial.push('3', { when: { delayMs: 60_000 } });
     await trial.clock.skip(5);
-    expect((await trial.admin.counts()).oldestOverdueMs).toBe(25);
+    expect(await trial.admin.counts()).toMatchObject({
+      oldestOverdueMs: 25,
+      oldest: { topic: 't', id: '1' },
+    });
     await trial.reserve(request(1, { t: 1 }));
-    expect((await trial.admin.counts()).oldestOverdueMs).toBe(5);
+    expect(await trial.admin.counts()).toMatchObject({ oldestOverdueMs: 5, oldest: { topic: 'u', id: '2' } });
     await trial.reserve(request(1));
-    expect((await trial.admin.counts()).oldestOverdueMs).toBeNull();
+    expect(await trial.admin.counts()).toMatchObject({ oldestOverdueMs: null, oldest: null });
   }),
 
-  fact('counts: a due delayed job counts as overdue, held or not', async (trial) => {
+  fact('counts: a due delayed job counts as overdue, but for those of held topics', async (trial) => {
     await trial.push('far', { when: { delayMs: farOffMs } });
     expect((await trial.admin.counts()).oldestOverdueMs).toBeNull();
     const { dueAt } = await trial.push('1', { when: { delayMs: 20 } });
-    const early = await trial.justBefore(dueAt, () => trial.admin.counts(['t']));
+    const early = await trial.justBefore(dueAt, () => trial.admin.counts());
     expect(early.oldestOverdueMs).toBeNull();
+    const later = await trial.push('2', { topic: 'u', when: { delayMs: 5 } });
     await trial.clock.skip(20);
-    expect((await trial.admin.counts(['t'])).oldestOverdueMs).toBe(20);
+    expect(await trial.admin.counts()).toMatchObject({
+      oldestOverdueMs: 20,
+      oldest: { topic: 't', id: '1' },
+    });
+    const laterMs = 20 - (later.dueAt - dueAt);
+    expect(await trial.admin.counts(['t'])).toMatchObject({
+      oldestOverdueMs: laterMs,
+      oldest: { topic: 'u', id: '2' },
+    });
+    expect(await trial.admin.counts(['t', 'u'])).toMatchObject({ oldestOverdueMs: null, oldest: null });
   }),
 
   fact('counts: held topics only do not count as overdue', async (trial) => {
@@ -69,9 +82,9 @@ export const adminCases: readonly Case[] = [
     await trial.clock.skip(20);
     await trial.push('2', { topic: 'u' });
     await trial.clock.skip(5);
-    const { topics, oldestOverdueMs } = await trial.admin.counts(['t', 'v']);
+    const { topics, ...oldest } = await trial.admin.counts(['t', 'v']);
     expect(topics).toEqual((await trial.admin.counts()).topics);
-    expect(oldestOverdueMs).toBe(5);
+    expect(oldest).toMatchObject({ oldestOverdueMs: 5, oldest: { topic: 'u', id: '2' } });
     expect((await trial.admin.counts(['t', 'u'])).oldestOverdueMs).toBeNull();
   }),
 

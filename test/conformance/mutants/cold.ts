@@ -242,20 +242,30 @@ const adminMutants: readonly Mutant[] = mutants({
       ...right(),
       oldestOverdueMs: right().oldestOverdueMs ?? 0,
     })),
+    'the oldest job is another one': change('counts', (right) => () => {
+      const counts = right();
+      const { oldest } = counts;
+      return { ...counts, oldest: oldest && { ...oldest, topic: 'u' } };
+    }),
   },
-  'counts: a due delayed job counts as overdue, held or not': {
+  'counts: a due delayed job counts as overdue, but for those of held topics': {
     'a due delayed job is not overdue': change('counts', (right) => (held = []) => {
       const counts = right(held);
       const isReady = Object.values(counts.topics).some(({ ready }) => ready > 0);
       return { ...counts, oldestOverdueMs: isReady ? counts.oldestOverdueMs : null };
     }),
+    'a due delayed job of a held topic is overdue': change('counts', (right) => (held = []) => {
+      const counts = right(held);
+      const isReady = Object.values(counts.topics).some(({ ready }) => ready > 0);
+      return isReady ? counts : right();
+    }),
   },
   'counts: held topics only do not count as overdue': {
     'a held topic is overdue': change('counts', (right) => () => right()),
     'a held topic is not counted': change('counts', (right) => (held = []) => {
-      const { topics, oldestOverdueMs } = right(held);
+      const { topics, ...oldest } = right(held);
       const others = Object.entries(topics).filter(([name]) => !held.includes(name));
-      return { topics: Object.fromEntries(others), oldestOverdueMs };
+      return { topics: Object.fromEntries(others), ...oldest };
     }),
   },
   'purgeTopic: removes jobs of a topic in any state; alerts stay owed': {

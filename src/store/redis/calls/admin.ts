@@ -2,6 +2,7 @@
 // because another process may read it than the one that runs it.
 
 import { messageOf } from '../../../core/errors.ts';
+import type { LateJob } from '../../../core/incident.ts';
 import { limits } from '../../../core/limits.ts';
 import type {
   Examination,
@@ -16,7 +17,7 @@ import { monotonicNow, wallNow } from '../../../runtime/time.ts';
 import { storeLimits } from '../../limits.ts';
 import { readSettings, redisDurabilityOf, settingNames } from '../client/durability.ts';
 import { redisLimits } from '../limits.ts';
-import { prefixOf } from '../scripts/keys.ts';
+import { idOf, prefixOf } from '../scripts/keys.ts';
 import type { Shard } from '../shard/shard.ts';
 import { askAll, namingMissing, type Shards } from '../shard/shards.ts';
 import { bulkStep, inSteps } from './calls.ts';
@@ -24,6 +25,11 @@ import { examine, relink } from './examination.ts';
 import { quarantineOf } from './quarantine.ts';
 
 type CountsReply = readonly [topic: Buffer, delayed: number, ready: number, reserved: number, dead: number];
+type BucketCounts = readonly [
+  now: number,
+  oldest: readonly [dueAt: number, topic: Buffer, tid: Buffer],
+  ...CountsReply[],
+];
 
 /** Copies registry.db, which dq-store owns. */
 export type RegistryBackup = Pick<StoreAdmin, 'startBackup' | 'backup'>;
@@ -43,9 +49,14 @@ export function adminCalls(
         (partition) => shards.run('counts', partition, held) as Promise<unknown[]>,
       );
       const topics = new Map<string, StateCounts>();
-      let oldest: number | null = null;
-      for (const [now, due, ...found] of replies as unknown as [number, number, ...CountsReply[]][]) {
-        if (due >= 0) oldest = Math.max(oldest ?? 0, now - due);
+      let oldestOverdueMs: number | null = null;
+      let oldest: LateJob | null = null;
+      for (const [now, [dueAt, itsTopic, tid], ...found] of replies as unknown as BucketCounts[]) {
+        const overdueMs = dueAt < 0 ? -1 : Math.max(0, now - dueAt);
+        if (overdueMs > (oldestOverdueMs ?? -1)) {
+          oldestOverdueMs = overdueMs;
+          oldest = { topic: itsTopic.toString(), id: idOf(tid), dueAt };
+        }
         for (const [topic, delayed, ready, reserved, dead] of found) {
           const name = topic.toString();
           const sum = topics.get(name) ?? { delayed: 0, ready: 0, reserved: 0, dead: 0 };
@@ -58,7 +69,12 @@ export function adminCalls(
         }
       }
       // fromEntries, because assignment would fail for a topic named `__proto__`.
-      return { topics: Object.fromEntries(topics), oldestOverdueMs: oldest, ...namingMissing(missing) };
+      return {
+        topics: Object.fromEntries(topics),
+        oldestOverdueMs,
+        oldest,
+        ...namingMissing(missing),
+      };
     },
     async purgeTopic(topic, max, onChanged) {
       const bound = Math.min(max, limits.bulkMax);

@@ -305,17 +305,17 @@ function adminCalls(link: Link): StoreAdmin {
     ...calls,
     async counts(held = []) {
       const topics: [string, StateCounts][] = [];
-      let oldestOverdueMs: number | null = null;
+      let found: Pick<CountsPage, 'oldestOverdueMs' | 'oldest'> = { oldestOverdueMs: null, oldest: null };
       // Pages are of different moments: the counts of one topic are consistent, the sum is not.
       for (let after: number | null = -1; after !== null; ) {
         const page: CountsPage = await pageOf(held, after);
         for (const entry of Object.entries(page.topics)) topics.push(entry);
-        const { oldestOverdueMs: oldest } = page;
-        if (oldest !== null) oldestOverdueMs = Math.max(oldestOverdueMs ?? 0, oldest);
-        after = page.next;
+        const { oldestOverdueMs, oldest, next } = page;
+        if ((oldestOverdueMs ?? -1) > (found.oldestOverdueMs ?? -1)) found = { oldestOverdueMs, oldest };
+        after = next;
       }
       // Object.fromEntries, not assignment: a topic may be called `constructor`.
-      return { topics: Object.fromEntries(topics), oldestOverdueMs };
+      return { topics: Object.fromEntries(topics), ...found };
     },
     async purgeTopic(topic, max) {
       const { done, more } = await inSteps(Math.min(max, limits.bulkMax), async (most) => {

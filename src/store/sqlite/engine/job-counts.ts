@@ -1,5 +1,6 @@
 // Counts jobs and purges a topic. Counts come from memory: their cost does not depend on the number of jobs.
 
+import type { LateJob } from '../../../core/incident.ts';
 import type { StateCounts, StoreAdmin } from '../../../ports/job-store.ts';
 import type { Statement } from '../../../runtime/database.ts';
 import { dead, delayed, ready, reserved, type StateCode } from '../file/schema.ts';
@@ -13,6 +14,8 @@ export type CountsPage = Awaited<ReturnType<StoreAdmin['counts']>> & { readonly 
 export class JobCounts {
   readonly #tx: TransactionContext;
   readonly #oldestReady: Statement;
+  readonly #oldestDelayed: Statement;
+  readonly #idOf: Statement;
   readonly #ofTopic: Statement;
 
   constructor(tx: TransactionContext) {
@@ -20,9 +23,20 @@ export class JobCounts {
     // One index lookup per topic with ready jobs, taken from the tally. 1,000 single queries take ten times
     // as long, and in due order the first ready job may follow a million dead ones.
     this.#oldestReady = tx.db.prepare(
-      `SELECT min((SELECT due FROM job WHERE state = 1 AND prio = tally.prio AND topic = tally.topic ORDER BY due LIMIT 1))
+      `SELECT min((SELECT due FROM job WHERE state = 1 AND prio = tally.prio AND topic = tally.topic ORDER BY due LIMIT 1)), topic
        FROM tally
        WHERE topic > ? AND topic <= ? AND state = 1 AND n > 0 AND topic NOT IN (SELECT value FROM json_each(?))`,
+      { returnArrays: true },
+    );
+    this.#oldestDelayed = tx.db.prepare(
+      `SELECT due, topic
+       FROM (SELECT due, topic FROM job INDEXED BY job_due WHERE state = 0 AND due <= ? ORDER BY due LIMIT ?)
+       WHERE topic NOT IN (SELECT value FROM json_each(?)) ORDER BY due LIMIT 1`,
+      { returnArrays: true },
+    );
+    this.#idOf = tx.db.prepare(
+      `SELECT id FROM job INDEXED BY job_topic
+       WHERE topic = ? AND due = ? AND ended_at IS NULL AND state IN (0, 1) ORDER BY version LIMIT 1`,
       { returnArrays: true },
     );
     this.#ofTopic = tx.db.prepare(
@@ -55,15 +69,32 @@ export class JobCounts {
       if (counts.delayed + counts.ready + counts.reserved + counts.dead > 0)
         topics.push([counters.topicName(no), counts]);
     }
-    const without = held.map((name) => counters.topicNumber(name)).filter((no) => no !== undefined);
-    const [oldestReady] = this.#oldestReady.get(from, end, JSON.stringify(without)) as [number | null];
-    const oldest = Math.min(oldestReady ?? now + 1, counters.head() ?? now + 1);
+    const oldest = this.#oldest(from, end, held);
     // Object.fromEntries, not assignment: a topic may be called `constructor`.
     return {
       topics: Object.fromEntries(topics),
-      oldestOverdueMs: oldest > now ? null : now - oldest,
+      oldestOverdueMs: oldest === null ? null : now - oldest.dueAt,
+      oldest,
       next: isLast ? null : end,
     };
+  }
+
+  /** The job that has been due the longest: a ready one of the topics of a page, or a delayed one of any
+   *  topic, which are sorted by due time only and belong to the first page. null: none is due. */
+  #oldest(after: number, end: number, held: readonly string[]): LateJob | null {
+    const { counters, now } = this.#tx;
+    const without = JSON.stringify(
+      held.map((name) => counters.topicNumber(name)).filter((no) => no !== undefined),
+    );
+    const found = [this.#oldestReady.get(after, end, without)];
+    if (after < 0 && (counters.head() ?? now + 1) <= now)
+      found.push(this.#oldestDelayed.get(now, sqliteLimits.countsDelayed, without));
+    const [first] = (found as ([number | null, number] | undefined)[])
+      .flatMap(([dueAt, no] = [null, 0]) => (dueAt === null || dueAt > now ? [] : [{ dueAt, no }]))
+      .sort((a, b) => a.dueAt - b.dueAt);
+    const row = first && (this.#idOf.get(first.no, first.dueAt) as [Uint8Array] | undefined);
+    if (first === undefined || row === undefined) return null;
+    return { topic: counters.topicName(first.no), id: Buffer.from(row[0]).toString(), dueAt: first.dueAt };
   }
 
   /** One step, as DeadPages.purge. */

@@ -1,13 +1,13 @@
 #!lua flags=no-writes,allow-oom
 -- counts: counts the jobs of each topic by state, and finds the oldest overdue job.
 -- @keys P
--- @args topics whose ready jobs do not count as overdue
--- @returns storage clock (ms), earliest due time of a ready, or due and delayed, job (-1 = none); per topic
---   with jobs: name, delayed, ready, reserved, dead
--- @include clock, numbers, topics
+-- @args topics whose jobs do not count as overdue
+-- @returns storage clock (ms); of the earliest ready, or due and delayed, job: due time (-1 = none), topic,
+--   tag+id; per topic with jobs: name, delayed, ready, reserved, dead
+-- @include clock, numbers, topics, jobs
 -- Why: sizes of sets are exact, so no counter can drift. Leases are bounded by the slots of all notifiers and
 --   by pullLeasesMax.
-if call('EXISTS', P .. ':j', P .. ':d', P .. ':l', P .. ':k', P .. ':a:0', P .. ':a:1', P .. ':a:2') == 0 then return { now, -1 } end
+if call('EXISTS', P .. ':j', P .. ':d', P .. ':l', P .. ':k', P .. ':a:0', P .. ':a:1', P .. ':a:2') == 0 then return { now, { -1, '', '' } } end
 local held = {}
 for i = 4, #ARGV do held[ARGV[i]] = true end
 local reserved = {}
@@ -25,20 +25,28 @@ for _, set in ipairs({ ':l', ':k' }) do
   until #piece == 0
 end
 
-local ready, oldest = {}, -1
+local ready, oldest = {}, { -1, '', '' }
+local function note_head(key, no)
+  local head = call('ZRANGE', key, 0, 0, 'WITHSCORES')
+  if not head[1] or not is_entry(head[1]) then return end
+  local due = tonumber(head[2])
+  if oldest[1] < 0 or due < oldest[1] then oldest = { due, topic_name(no), (tid_of(head[1])) } end
+end
 for prio = 0, 2 do
   for _, member in ipairs(call('ZRANGE', P .. ':a:' .. prio, 0, -1)) do
     local no = tonumber(member)
     local key = P .. ':r:' .. prio .. ':' .. no
     ready[no] = (ready[no] or 0) + call('ZCARD', key)
-    if not held[topic_name(no)] then
-      local due = tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2])
-      if oldest < 0 or due < oldest then oldest = due end
-    end
+    if not held[topic_name(no)] then note_head(key, no) end
   end
 end
-local first = tonumber(call('ZRANGE', P .. ':d', 0, 0, 'WITHSCORES')[2] or '')
-if first and first <= now and (oldest < 0 or first < oldest) then oldest = first end
+for _, head in ipairs(call('ZRANGEBYSCORE', P .. ':d', '-inf', digits(now))) do
+  local no = #head == 10 and struct.unpack('>I3', head, 8)
+  if no and not held[topic_name(no)] then
+    note_head(P .. ':d:' .. digits(no), no)
+    break
+  end
+end
 local answer = { now, oldest }
 for _, no in ipairs(numbers_in_use()) do
   local delayed, dead = call('ZCARD', P .. ':d:' .. no), call('ZCARD', P .. ':x:' .. no)
