@@ -189,10 +189,14 @@ export async function confirm(
 
 /** Saves the settings of a topic. `asks`: after a question about grave changes. */
 export async function save(page: Page, asks: 'asks' | 'asks nothing'): Promise<void> {
-  await button(page, 'Save changes').click();
-  if (asks === 'asks') await button(page.getByRole('dialog'), 'Save changes').click();
-  // Not "unsaved changes".
-  await page.getByText('Saved', { exact: true }).first().waitFor();
+  const saves = button(page, 'Save changes');
+  if (asks === 'asks') await saves.click();
+  // The page shows it for a short time only, and not "unsaved changes".
+  const saved = page.getByText('Saved', { exact: true }).first().waitFor();
+  await Promise.all([
+    saved,
+    (asks === 'asks' ? button(page.getByRole('dialog'), 'Save changes') : saves).click(),
+  ]);
 }
 
 /** Waits until the page has drawn what it knows. */

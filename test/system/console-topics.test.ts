@@ -325,6 +325,8 @@ describe('topics that dq does not call', () => {
     await field(page, 'broker').selectOption('main');
     await shows(page, 'Routing key (optional)');
     await field(page, 'to').fill('orders');
+    // The first message loads the code of the protocol, which takes seconds on a busy machine.
+    await field(page, 'timeout').fill('20s');
     await field(page, 'format').selectOption('message');
     await button(page, 'Create topic').click();
     await shows(page, 'Topic created.');
