@@ -4,7 +4,7 @@ import { createHmac } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Page } from 'playwright-core';
 import { describe, expect, it } from 'vitest';
-import { button, confirm, save, shows, startSite } from '../support/console-site.ts';
+import { button, confirm, holdAnswers, save, shows, startSite } from '../support/console-site.ts';
 import { until } from '../support/until.ts';
 
 const site = await startSite({
@@ -148,6 +148,20 @@ describe('settings', () => {
 });
 
 describe('a topic', () => {
+  it('keeps its tabs in their place when its data arrives: a press on one of them stays on it', async () => {
+    await site.addTopic('still');
+    const page = await site.openEmpty();
+    const answer = await holdAnswers(page, /\/v1\/topics\/still($|\/)/);
+    await page.goto(`${site.url}/topics/still`);
+    const tab = page.getByRole('link', { name: 'Settings' });
+    const placeOf = async () => (await tab.boundingBox())?.y;
+    await tab.waitFor();
+    const place = await placeOf();
+    answer();
+    await button(page, 'Pause…').waitFor();
+    expect(await placeOf()).toBe(place);
+  });
+
   it('is paused after a question, resumed from the overview, and deleted with its jobs', async () => {
     await site.addTopic('pay.check');
     const page = await site.open('/topics/pay.check');
