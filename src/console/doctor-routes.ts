@@ -5,6 +5,7 @@
 import type { Api } from '../api/api-context.ts';
 import type { MasterQuestions } from '../api/master-questions.ts';
 import { readyState } from '../api/routes/health-routes.ts';
+import { heldTopics } from '../api/routes/held-topics.ts';
 import { crossCheck, type Origins } from '../config/cross-checks.ts';
 import { openFilesMax } from '../config/open-files.ts';
 import { contractLimits } from '../contract/api/limits.ts';
@@ -82,7 +83,7 @@ class DoctorRun {
       problem === null ? [] : [{ where: file ?? 'environment', message: `a reload rejects it: ${problem}` }];
     await runDoctor(
       { ok: true, config, file, warnings: [...warnings, ...onReload] },
-      () => readyState(this.#role),
+      { ready: () => readyState(this.#role), held: () => heldTopics(this.#role) },
       (findings) => this.#findings.push(...findings),
     );
   }

@@ -7,6 +7,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { type Config, compatPortsOf } from '../config/options.ts';
 import { messageOf } from '../core/errors.ts';
+import type { HeldTopics } from '../core/held-topics.ts';
 import { askMaster } from '../master/control/control-client.ts';
 import type { DaemonStatus } from '../master/control/control-protocol.ts';
 import { keyFileWarning, readKeyFile } from '../registry/sql/keys/key-file.ts';
@@ -14,13 +15,18 @@ import { timeoutSignal } from '../runtime/time.ts';
 import { type Finding, of } from './finding.ts';
 import { doctorLimits } from './limits.ts';
 
-/** /readyz as this program reads it. Rejects with the reason. */
-export type ReadReady = (dataDir: string) => Promise<{
-  readonly durability: string;
-  readonly warnings: readonly string[];
-}>;
+/** A running daemon as this program reads it. Each answer rejects with the reason. */
+export interface DaemonReader {
+  /** as /readyz */
+  ready(dataDir: string): Promise<{
+    readonly durability: string;
+    readonly warnings: readonly string[];
+  }>;
+  /** as in /v1/summary */
+  held(dataDir: string): Promise<HeldTopics>;
+}
 
-export async function checkDaemon(config: Config, readReady: ReadReady): Promise<Finding[]> {
+export async function checkDaemon(config: Config, reader: DaemonReader): Promise<Finding[]> {
   const finding = of('daemon');
   let daemon: DaemonStatus | null;
   try {
@@ -41,7 +47,8 @@ export async function checkDaemon(config: Config, readReady: ReadReady): Promise
   const facts = `dq ${daemon.version}, pid ${daemon.processes[0]?.pid ?? '?'}, ${daemon.state}, ${restarts} restarts`;
   return [
     finding(daemon.state === 'ready' ? 'ok' : 'warning', facts),
-    await checkReady(() => readReady(config.dataDir)),
+    ...(await checkReady(() => reader.ready(config.dataDir))),
+    await checkHeld(() => reader.held(config.dataDir)),
   ];
 }
 
@@ -50,14 +57,32 @@ async function statusOf(dataDir: string): Promise<DaemonStatus | null> {
   return answered?.answers.find((answer) => 'status' in answer)?.status ?? null;
 }
 
-async function checkReady(readReady: () => ReturnType<ReadReady>): Promise<Finding> {
+async function checkReady(read: () => ReturnType<DaemonReader['ready']>): Promise<Finding[]> {
   const finding = of('store');
   try {
-    const { durability, warnings } = await readReady();
-    if (warnings.length > 0) return finding('warning', warnings.join('; '));
-    return finding('ok', durability);
+    const { durability, warnings } = await read();
+    if (warnings.length > 0) return warnings.map((warning) => finding('warning', warning));
+    return [finding('ok', durability)];
   } catch (error) {
-    return finding('failed', messageOf(error));
+    return [finding('failed', messageOf(error))];
+  }
+}
+
+/** Topics that dq does not call, where jobs wait. */
+async function checkHeld(read: () => ReturnType<DaemonReader['held']>): Promise<Finding> {
+  const finding = of('topics');
+  try {
+    const { topics, jobs, most } = await read();
+    if (topics === 0) return finding('ok', 'no topic that dq does not call has waiting jobs');
+    const shown = most.slice(0, doctorLimits.heldShown);
+    const named = shown.map((one) => `${one.topic} (${one.why.replaceAll('_', ' ')}, ${one.jobs} waiting)`);
+    if (topics > shown.length) named.push(`and ${topics - shown.length} more, ${jobs} waiting in all`);
+    return finding(
+      'warning',
+      `dq calls no job of these topics: ${named.join(', ')}; dq explain TOPIC says what to do`,
+    );
+  } catch (error) {
+    return finding('unknown', messageOf(error));
   }
 }
 

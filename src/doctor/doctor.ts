@@ -8,7 +8,7 @@ import { messageOf } from '../core/errors.ts';
 import { wallNow } from '../runtime/time.ts';
 import { checkHooks, checkMailServer } from './alert-receivers.ts';
 import { checkBrokers } from './brokers.ts';
-import { checkDaemon, type ReadReady } from './daemon.ts';
+import { checkDaemon, type DaemonReader } from './daemon.ts';
 import { checkDataDirectory, checkLogDirectory, freeBytesAt } from './directories.ts';
 import { type Finding, of } from './finding.ts';
 import { checkSpoolSpace, wantsJournal } from './journal.ts';
@@ -32,7 +32,7 @@ export type Checked =
 /** `add` receives the findings of each check as it ends. Resolves to whether Redis and MySQL were reached. */
 export async function runDoctor(
   checked: Checked,
-  readReady: ReadReady,
+  reader: DaemonReader,
   add: (findings: readonly Finding[]) => void,
 ): Promise<boolean> {
   const check = async (
@@ -68,7 +68,7 @@ export async function runDoctor(
     check('mail server', () => checkMailServer(config)),
     check('hook', () => checkHooks(config)),
   ]);
-  await check('daemon', () => checkDaemon(config, readReady));
+  await check('daemon', () => checkDaemon(config, reader));
   return mysql.isReached && redis.isReached;
 }
 

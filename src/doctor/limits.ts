@@ -8,6 +8,8 @@ export const doctorLimits = {
   syncs: 50,
   /** Time for a tool like timedatectl. */
   toolMs: 3_000,
+  /** Held topics that a finding names: a line of a terminal or two. */
+  heldShown: 5,
   /** A warning below these: fewer open files leave a server little room for clients. */
   openFilesWanted: 4_096,
   freeBytesWanted: 1024 ** 3,

@@ -39,6 +39,13 @@ describe('GET /v1/summary', () => {
       states: { delayed: 3, ready: 1, reserved: 0, dead: 0 },
       today: { delivered: 113, retried: 6 },
       ...{ orphaned: 0, ready: true, incidents: [], attentionCount: 3 },
+      held: {
+        ...{ topics: 2, jobs: 2 },
+        most: expect.arrayContaining([
+          { topic: 'bill.send', why: 'offline', jobs: 1 },
+          { topic: 'order.open', why: 'paused', jobs: 1 },
+        ]),
+      },
     });
     expect(body.oldestOverdueMs).toBeGreaterThanOrEqual(0);
     expect(body.attention).toMatchObject([
@@ -62,6 +69,7 @@ describe('GET /v1/summary', () => {
       topics: { active: 1, paused: 1, offline: 0 },
       states: { delayed: 2, ready: 0 },
       attentionCount: 2,
+      held: { topics: 1, jobs: 1, most: [{ topic: 'order.open', why: 'paused', jobs: 1 }] },
       warnings: [],
       incidents: [],
     });

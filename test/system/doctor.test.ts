@@ -99,6 +99,7 @@ it('doctor: asks a running daemon; without one checks its files', async () => {
   expect(running.code).toBe(0);
   expect(running.about('daemon')).toMatch(new RegExp(`pid ${daemon.pid}, ready, 0 restarts$`));
   expect(running.about('store')).toMatch(/survives the death of any process/);
+  expect(running.about('topics')).toBe('no topic that dq does not call has waiting jobs');
 
   await daemon.stop();
   const stopped = await doctor(testDirectory(), config);
@@ -137,6 +138,13 @@ it('doctor: finds beside a daemon what the console finds', async () => {
   const absent = join(directory, 'absent.pem');
   const extra = { NODE_EXTRA_CA_CERTS: absent };
   const daemon = await startDaemon({ directory, config, console: true, env: extra });
+  for (const topic of ['held', 'empty', 'open']) {
+    const settings = { topic, delivery: 'pull', delay: '1h' };
+    expect((await daemon.api('POST', '/v1/topics', settings)).status).toBe(201);
+    if (topic !== 'empty') await daemon.push(topic, '1');
+    if (topic !== 'open') expect((await daemon.api('POST', `/v1/topics/${topic}/pause`)).status).toBe(200);
+  }
+  await daemon.push('held', '2');
   expect(daemon.output()).toContain(`dq: warning: NODE_EXTRA_CA_CERTS: cannot read ${absent} (ENOENT)`);
   const { warnings } = (await daemon.api('GET', '/readyz')).body;
   expect(warnings).toContainEqual(expect.stringContaining(`cannot read ${absent} (ENOENT)`));
@@ -164,6 +172,9 @@ it('doctor: finds beside a daemon what the console finds', async () => {
   const found = comparable(JSON.parse(stdout));
   expect(comparable(inConsole)).toEqual(found);
   expect(found.join('\n')).toMatch(/configuration warning .*egress\.allow: is empty/);
+  expect(found).toContain(
+    'topics warning dq calls no job of these topics: held (paused, # waiting); dq explain TOPIC says what to do',
+  );
   expect(found.join('\n')).toMatch(/store warning .*a lost jobs \(since \S+\); dq journal shows the restore/);
 });
 

@@ -20,6 +20,7 @@ import { KeptAnswers } from '../http/kept-answers.ts';
 import { rightsOf, seesDaemon } from '../http/route-access.ts';
 import { helpJson } from './alert-routes.ts';
 import { readiness } from './health-routes.ts';
+import { heldAmong } from './held-topics.ts';
 import { maySeeOperation } from './operation-routes.ts';
 import { noCounts, noJobs, type StatLine, statLines } from './stats-table.ts';
 
@@ -70,16 +71,18 @@ async function stateOf(role: RoleContext, files: IncidentFiles) {
   };
 }
 
-async function sumsOf({ topics, store, registry, config, clock }: RoleContext, rights: Rights) {
+async function sumsOf(role: RoleContext, rights: Rights) {
+  const { topics, store, registry, config, clock } = role;
   const counts = await store.admin.counts();
   const now = clock.now();
   const every = reachesEveryTopic(rights);
+  const maySee = (topic: string) => every || reaches(rights, topic);
   const lines = await statLines({
     topics,
     counts,
     statsPage: (after, day) => registry.statsPage(after, day),
     day: createCalendar(config.timezone).dayOf(now),
-    maySee: (topic) => every || reaches(rights, topic),
+    maySee,
   });
   const states: Record<JobState, number> = { ...noJobs };
   const today: Record<StatName, number> = { ...noCounts };
@@ -104,6 +107,7 @@ async function sumsOf({ topics, store, registry, config, clock }: RoleContext, r
     // Over all topics: a caller of some must not learn of the others.
     oldestOverdueMs: every ? counts.oldestOverdueMs : null,
     orphaned,
+    held: heldAmong(role, counts.topics, maySee),
     attention: worst.list(),
     attentionCount: worst.count,
     operations: await operationsOf(registry, rights),

@@ -4,7 +4,8 @@
 
 import type { Command } from 'commander';
 import { loadConfig } from '../../config/load.ts';
-import type { ReadReady } from '../../doctor/daemon.ts';
+import type { SummaryJson } from '../../contract/api/stats.ts';
+import type { DaemonReader } from '../../doctor/daemon.ts';
 import { runDoctor } from '../../doctor/doctor.ts';
 import type { Finding } from '../../doctor/finding.ts';
 import { ApiClient } from '../daemon/api-client.ts';
@@ -32,16 +33,21 @@ export function register(program: Command): void {
     .action(doctor);
 }
 
-const readReady: ReadReady = async (dataDir) => {
-  const client = new ApiClient(findDaemon({ dataDir }, {}));
-  return (await client.call<Awaited<ReturnType<ReadReady>>>({ path: ['readyz'] })).json;
+const reader: DaemonReader = {
+  ready: (dataDir) => read(dataDir, 'readyz'),
+  held: async (dataDir) => (await read<SummaryJson>(dataDir, 'v1', 'summary')).held,
 };
+
+async function read<T>(dataDir: string, ...path: string[]): Promise<T> {
+  const client = new ApiClient(findDaemon({ dataDir }, {}));
+  return (await client.call<T>({ path })).json;
+}
 
 async function doctor(flags: DoctorFlags): Promise<void> {
   const { dataDir, config: file } = flags;
   const loaded = loadConfig({ flags: { dataDir }, env: process.env, cwd: process.cwd(), file });
   const findings: Finding[] = [];
-  const isReached = await runDoctor(loaded, readReady, (some) => findings.push(...some));
+  const isReached = await runDoctor(loaded, reader, (some) => findings.push(...some));
   if (flags.json) printData(JSON.stringify(findings));
   else printItems(findings, { CHECK: 'check', STATE: 'state', FINDING: 'about' });
   const failed = findings.filter(({ state }) => state === 'failed').length;

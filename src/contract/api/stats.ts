@@ -1,6 +1,7 @@
 // Counters, stored jobs, processes, and the summary of an instance.
 
 import { Type } from 'typebox';
+import { heldReasons } from '../../core/held-topics.ts';
 import { incidentKinds } from '../../core/incident.ts';
 import { jobStates } from '../../core/job.ts';
 import { operationKinds } from '../../core/operation.ts';
@@ -126,6 +127,28 @@ const TopicAttention = closed(
 );
 export type TopicAttentionJson = JsonOf<typeof TopicAttention>;
 
+const HeldTopics = closed(
+  {
+    topics: count('topics that hold jobs', 2),
+    jobs: count('delayed and ready jobs of these topics', 1240),
+    most: Type.Array(
+      closed(
+        {
+          topic: TopicName,
+          why: Type.Enum(heldReasons, {
+            description:
+              'unreadable: its stored record is · unknown_broker: the configuration lacks its broker · otherwise its state',
+          }),
+          jobs: count('delayed and ready jobs', 1200),
+        },
+        { title: 'HeldTopic' },
+      ),
+      { description: `at most ${contractLimits.attentionMax} of them, those with the most jobs first` },
+    ),
+  },
+  { title: 'HeldTopics' },
+);
+
 const OpenIncident = closed(
   {
     kind: Type.Enum(incidentKinds, { description: 'what fails' }),
@@ -149,6 +172,7 @@ const Summary = closed(
     today: StatCounts,
     oldestOverdueMs: countOrNull('how long the oldest ready job has been due; null: none is ready', 120),
     orphaned: count('stored jobs without a registered topic', 0),
+    held: HeldTopics,
     ready: flag('dq can work, as /readyz', true),
     warnings: texts(`dangerous settings, and why dq is not ready; ${onlyReaders}`),
     incidents: Type.Array(OpenIncident, { description: `open incidents of this instance; ${onlyReaders}` }),
