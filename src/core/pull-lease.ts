@@ -15,31 +15,29 @@ export interface PulledLease extends Lease {
   readonly failures: number;
   /** when it was due, epoch ms */
   readonly dueAt: number;
+  /** epoch ms by the storage clock: the token does not tell */
+  readonly pulledAt: number;
   /** of the job */
   readonly extension?: Buffer | undefined;
 }
 
 /** Of a job that was just pulled. */
-export const pulledLeaseOf = ({
-  topic,
-  id,
-  version,
-  token,
-  failures,
-  dueAt,
-  extension,
-}: PulledLease): PulledLease => ({ topic, id, version, token, failures, dueAt, extension });
-
-/** When the job was pulled, epoch ms by the storage clock: tokens are that clock in µs. */
-export function pulledAtOf({ token }: Lease): number {
-  return Math.floor(token / 1_000);
+export function pulledLeaseOf({
+  job,
+  pulledAt,
+}: {
+  readonly job: Omit<PulledLease, 'pulledAt'>;
+  readonly pulledAt: number;
+}): PulledLease {
+  const { topic, id, version, token, failures, dueAt, extension } = job;
+  return { topic, id, version, token, failures, dueAt, pulledAt, extension };
 }
 
 /** `key`: of the registry, so that each of its servers knows the leases of the others. */
 export function leaseText(lease: PulledLease, key: Buffer): string {
-  const { topic, id, version, token, failures, dueAt, extension } = lease;
+  const { topic, id, version, token, failures, dueAt, pulledAt, extension } = lease;
   const more = extension === undefined ? [] : [extension.toString('base64')];
-  const parts = Buffer.from(JSON.stringify([topic, id, version, token, failures, dueAt, ...more]));
+  const parts = Buffer.from(JSON.stringify([topic, id, version, token, failures, dueAt, pulledAt, ...more]));
   return Buffer.concat([macOf(parts, key), parts]).toString('base64url');
 }
 
@@ -62,16 +60,16 @@ function leaseOf(json: Buffer): PulledLease | null {
   } catch {
     return null;
   }
-  if (!Array.isArray(parts) || parts.length < 6 || parts.length > 7) return null;
+  if (!Array.isArray(parts) || parts.length < 7 || parts.length > 8) return null;
   const [topic, id, ...rest] = parts as readonly unknown[];
-  const numbers = rest.slice(0, 4);
-  const block = rest[4] ?? '';
+  const numbers = rest.slice(0, 5);
+  const block = rest[5] ?? '';
   if (typeof topic !== 'string' || !topicNamePattern.test(topic)) return null;
   if (typeof id !== 'string' || refusesId(id) !== null) return null;
   if (!numbers.every((number) => Number.isSafeInteger(number) && (number as number) >= 0)) return null;
-  const [version, token, failures, dueAt] = numbers as [number, number, number, number];
+  const [version, token, failures, dueAt, pulledAt] = numbers as [number, number, number, number, number];
   if (failures > limits.failuresMax) return null;
   if (typeof block !== 'string') return null;
   const extension = block === '' ? {} : { extension: Buffer.from(block, 'base64') };
-  return { topic, id, version, token, failures, dueAt, ...extension };
+  return { topic, id, version, token, failures, dueAt, pulledAt, ...extension };
 }

@@ -54,6 +54,20 @@ describe('a pulled job', () => {
     expect(dq.counted.get('report delivered')).toBe(1);
   });
 
+  it('its attempt began at the pull by the storage clock, also while numbers are ahead of that', async () => {
+    let now = Date.now();
+    dq = await startIntake({ clock: () => now });
+    await dq.api('POST', '/v1/topics', { topic: 'report', delivery: 'pull', backoff: ['1s'] });
+    await push('first');
+    await pull();
+    now -= 3_600_000;
+    await push('a');
+    const [{ lease }] = await pull();
+    const startedAt = new Date(now).toISOString();
+    await act('nack', [lease]);
+    expect((await job('a')).attempts).toMatchObject([{ startedAt, latenessMs: 0 }]);
+  });
+
   it('with a body that is not UTF-8 comes as base64', async () => {
     await dq.call('POST', '/v1/topics/report/jobs?id=b', {
       headers: { 'content-type': 'application/octet-stream' },

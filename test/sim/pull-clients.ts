@@ -320,7 +320,15 @@ function askOf(dice: Dice): LeaseAsk {
 
 function leaseOf({ key, version, token, failures }: LeaseRecord): PulledLease {
   const slash = key.indexOf('/');
-  return { topic: key.slice(0, slash), id: key.slice(slash + 1), version, token, failures, dueAt: 0 };
+  return {
+    topic: key.slice(0, slash),
+    id: key.slice(slash + 1),
+    version,
+    token,
+    failures,
+    dueAt: 0,
+    pulledAt: 0,
+  };
 }
 
 const otherKeyText = (record: LeaseRecord) => leaseText(leaseOf(record), Buffer.alloc(32, 7));

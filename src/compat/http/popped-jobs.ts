@@ -57,7 +57,7 @@ export class PoppedJobs {
     { socket, rights, admit }: PoppingCall,
     topics: readonly string[],
     waitMs: number,
-  ): Promise<PulledJob['job'] | null> {
+  ): Promise<PulledJob | null> {
     for (const name of topics) {
       this.#parts.access.require('pull', name, rights);
       const topic = this.#parts.topics.get(name);
@@ -74,11 +74,10 @@ export class PoppedJobs {
     };
     const [pulled] = await pullForClient(this.#parts.puller, socket, request);
     if (pulled === undefined) return null;
-    const { job, pulledAt } = pulled;
-    const lease = pulledLeaseOf(job);
+    const lease = pulledLeaseOf(pulled);
     this.#parts.leases.pulled(lease);
-    this.#remember({ lease, until: pulledAt + job.leaseMs });
-    return job;
+    this.#remember({ lease, until: pulled.pulledAt + pulled.job.leaseMs });
+    return pulled;
   }
 
   #remember(popped: Popped): void {
@@ -111,8 +110,8 @@ export class PoppedJobs {
   }
 
   /** A job that this server has just popped. Rejects with DqError. */
-  async finishPopped(job: PulledJob['job']): Promise<void> {
-    await this.#ack(pulledLeaseOf(job));
+  async finishPopped(pulled: PulledJob): Promise<void> {
+    await this.#ack(pulledLeaseOf(pulled));
   }
 
   /** Another pop of the id keeps its lease. */

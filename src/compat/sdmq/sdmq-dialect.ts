@@ -91,13 +91,13 @@ export class SdmqDialect implements HttpDialect {
 
   async #get(name: string, call: HttpCall): Promise<HttpReply> {
     const topic = topicOf(name);
-    const job = await this.#popped.pop(call, [topic], readWait(call.query.get('wait')));
-    if (job === null) return replyOf(done(null));
-    const { id, dueAt, acceptedAt, body } = job;
+    const pulled = await this.#popped.pop(call, [topic], readWait(call.query.get('wait')));
+    if (pulled === null) return replyOf(done(null));
+    const { id, dueAt, acceptedAt, body } = pulled.job;
     const delay = String(Math.max(0, dueAt - acceptedAt));
     const { encoding, ...text } = bodyText(body);
     const message = { delay, ...text, createTime: String(acceptedAt) };
-    if (call.query.get('ack') === 'true') await this.#popped.finishPopped(job);
+    if (call.query.get('ack') === 'true') await this.#popped.finishPopped(pulled);
     const full = { ...message, topic: foreignOfTopic(topic), id, status: statusReady };
     const json = writeMessage(full, encoding);
     return { isOk: true, status: 200, json: `{"success":true,"data":${json},"code":200,"message":null}` };

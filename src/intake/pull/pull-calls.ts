@@ -50,9 +50,10 @@ export class PullCalls {
 
   /** The members of a pulled job without its body. Counts its lateness. The settings are those of now: the
    *  topic may have been edited while its client waited. */
-  pulled({ job, pulledAt }: PulledJob) {
+  pulled(pulled: PulledJob) {
+    const { job, pulledAt } = pulled;
     const { id, version, failures, dueAt, acceptedAt, contentType, leaseMs, extension } = job;
-    const lease = pulledLeaseOf(job);
+    const lease = pulledLeaseOf(pulled);
     const options = optionsIn(extension);
     const topic = this.#role.topics.get(job.topic);
     const { maxAttempts = 0 } = topic === undefined ? {} : withOptions(topic, options);

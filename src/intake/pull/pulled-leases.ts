@@ -4,7 +4,7 @@
 import { hostname } from 'node:os';
 import { deadlineOf, optionsIn, withOptions } from '../../core/extension.ts';
 import type { AttemptReason, AttemptRecord, Lease, ReservedJob } from '../../core/job.ts';
-import { type PulledLease, pulledAtOf } from '../../core/pull-lease.ts';
+import type { PulledLease } from '../../core/pull-lease.ts';
 import type { StatName } from '../../core/series.ts';
 import { beforeDeadline, type Settlement, settle } from '../../core/verdict.ts';
 import type { ExtendOutcome, FinishOutcome, ShownLease } from '../../ports/job-store.ts';
@@ -32,7 +32,7 @@ interface Ended {
 }
 
 const host = hostname();
-const latenessOf = (lease: PulledLease): number => Math.max(0, pulledAtOf(lease) - lease.dueAt);
+const latenessOf = ({ pulledAt, dueAt }: PulledLease): number => Math.max(0, pulledAt - dueAt);
 /** As the store gets it. */
 export const leaseOf = ({ topic, id, version, token }: Lease): ShownLease => ({
   topic,
@@ -155,11 +155,10 @@ export class PulledLeases implements Service {
   }
 
   #attempt(lease: PulledLease, reason: AttemptReason | null, detail: string): AttemptRecord {
-    const startedAt = pulledAtOf(lease);
     return {
       attempt: lease.failures + 1,
-      startedAt,
-      durationMs: Math.max(0, this.#ctx.clock.now() - startedAt),
+      startedAt: lease.pulledAt,
+      durationMs: Math.max(0, this.#ctx.clock.now() - lease.pulledAt),
       outcome: reason === null ? 'delivered' : 'failed',
       reason,
       status: null,

@@ -299,7 +299,7 @@ function readExpired([topic, tid, version, token, failures, until, dueAt, extens
   ...(readonly [number, number, number, number, number]),
   Buffer,
 ]): ExpiredPull {
-  // Tokens are the clock in µs.
+  // Tokens are the clock in µs, or ahead of it: then the length is too short.
   const leaseMs = Math.max(0, until - Math.floor(token / 1_000));
   const lease = { topic: String(topic), id: idOf(tid), version, token };
   return { lease, failures, leaseMs, until, dueAt, options: optionsIn(extension) };

@@ -101,7 +101,7 @@ export class Recovery {
     const { topic, id, version, token, failures, due } = jobRowOf(columns);
     const [until, extension] = columns.slice(12) as [number, Uint8Array | null];
     const key = { topic: this.#tx.counters.topicName(topic), id };
-    // Tokens are the clock in µs.
+    // Tokens are the clock in µs, or ahead of it: then the length is too short.
     const leaseMs = Math.max(0, until - Math.floor((token ?? 0) / 1_000));
     const lease = { ...key, version, token: token ?? 0 };
     return { lease, failures, leaseMs, until, dueAt: due, options: optionsIn(extension) };

@@ -23,7 +23,7 @@ call('HSET', P .. ':n', 'recover-asked', digits(now), 'recover-held', digits(hel
 -- pieces, because the reply of one call is bounded; the rest follows with the next call.
 local too_far = call('ZRANGEBYSCORE', P .. ':k', '(' .. digits(now + limits.pullLeaseMsMax), '+inf', 'WITHSCORES', 'LIMIT', 0, max)
 for i = 1, #too_far, 2 do
-  -- Tokens are the clock in µs.
+  -- Tokens are the clock in µs, or ahead of it: then the length is too short.
   local length = #too_far[i] >= 7 and tonumber(too_far[i + 1]) - math.floor(struct.unpack('>I7', too_far[i]) / 1000) or 0
   length = math.max(limits.pullLeaseMsMin, math.min(limits.pullLeaseMsMax, length))
   call('ZADD', P .. ':k', digits(now + length), too_far[i])
