@@ -3,7 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { tryPorts } from './free-port.ts';
-import { type RedisServer, startAll, startRedisOn } from './redis.ts';
+import { type RedisServer, type ServerCertificate, startAll, startRedisOn, tlsLines } from './redis.ts';
 
 export interface ClusterOptions {
   readonly masters?: number;
@@ -12,6 +12,8 @@ export interface ClusterOptions {
   /** lines of redis.conf for every node */
   readonly config?: readonly string[];
   readonly nodeTimeoutMs?: number;
+  /** of every node, which then serves TLS only */
+  readonly certificate?: ServerCertificate | undefined;
 }
 
 export interface RedisCluster {
@@ -38,7 +40,7 @@ async function start(
   ports: readonly number[],
   busPorts: readonly number[],
   masters: number,
-  { config = [], nodeTimeoutMs = 2_000 }: ClusterOptions,
+  { config = [], nodeTimeoutMs = 2_000, certificate }: ClusterOptions,
 ): Promise<RedisCluster> {
   const nodes = await startAll(
     ports.map(
@@ -50,6 +52,7 @@ async function start(
           'cluster-announce-ip 127.0.0.1',
           `cluster-node-timeout ${nodeTimeoutMs}`,
           'repl-diskless-sync-delay 0',
+          ...(certificate === undefined ? [] : [...tlsLines(port, certificate), 'tls-cluster yes']),
           ...config,
         ]),
     ),

@@ -3,7 +3,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { tryPorts } from './free-port.ts';
-import { type RedisServer, startAll, startRedisOn } from './redis.ts';
+import { type RedisServer, type ServerCertificate, startAll, startRedisOn, tlsLines } from './redis.ts';
 
 export interface SentinelOptions {
   readonly replicas?: number;
@@ -11,6 +11,10 @@ export interface SentinelOptions {
   /** lines of redis.conf for master and replicas */
   readonly config?: readonly string[];
   readonly downAfterMs?: number;
+  /** of every server and sentinel, which then serve TLS only */
+  readonly certificate?: ServerCertificate | undefined;
+  /** lines of the sentinels' configuration: `requirepass x` */
+  readonly sentinelConfig?: readonly string[];
 }
 
 export interface SentinelGroup {
@@ -30,6 +34,11 @@ export interface SentinelGroup {
 const name = 'dq';
 const settledMsMax = 30_000;
 
+/** One sentinel, by the lines of its configuration. */
+export function startSentinel(config: readonly string[]): Promise<RedisServer> {
+  return tryPorts(1, ([port = 0]) => startRedisOn(port, config, ['--sentinel']));
+}
+
 /** Resolves when every sentinel knows the others and every replica; before, they agree on no failover. */
 export function startSentinelGroup(options: SentinelOptions = {}): Promise<SentinelGroup> {
   const { replicas = 1, sentinels = 3 } = options;
@@ -40,15 +49,18 @@ async function start(
   ports: readonly number[],
   replicas: number,
   sentinels: number,
-  { config = [], downAfterMs = 1_000 }: SentinelOptions,
+  { config = [], downAfterMs = 1_000, certificate, sentinelConfig = [] }: SentinelOptions,
 ): Promise<SentinelGroup> {
   const [masterPort = 0, ...others] = ports;
   const servers = await startAll([
-    () => startRedisOn(masterPort, config),
+    () => startRedisOn(masterPort, [...tlsLines(masterPort, certificate), ...config]),
     ...others.slice(0, replicas).map(
       (port) => () =>
         // At once: by default the master waits 5 s for further replicas before it sends the data.
-        startRedisOn(port, ['repl-diskless-sync-delay 0', `replicaof 127.0.0.1 ${masterPort}`, ...config]),
+        startRedisOn(port, [
+          ...['repl-diskless-sync-delay 0', `replicaof 127.0.0.1 ${masterPort}`],
+          ...[...tlsLines(port, certificate), ...config],
+        ]),
     ),
   ]);
   const [master, ...slaves] = servers as [RedisServer, ...RedisServer[]];
@@ -58,6 +70,7 @@ async function start(
     `sentinel failover-timeout ${name} ${3 * downAfterMs}`,
     `sentinel parallel-syncs ${name} 1`,
     ...passwordLines(config),
+    ...sentinelConfig,
   ];
   let watchers: RedisServer[] = [];
   const stop = async () => {
@@ -65,7 +78,9 @@ async function start(
   };
   try {
     watchers = await startAll(
-      others.slice(replicas).map((port) => () => startRedisOn(port, watch, ['--sentinel'])),
+      others
+        .slice(replicas)
+        .map((port) => () => startRedisOn(port, [...tlsLines(port, certificate), ...watch], ['--sentinel'])),
     );
     await untilSettled(watchers, replicas);
   } catch (error) {

@@ -8,33 +8,44 @@ import { tryPorts } from './free-port.ts';
 import { ServerProcess } from './server-process.ts';
 import { makeDirectory } from './temporary-root.ts';
 
+/** Paths of PEM files. The servers of a group trust the authority in each other. */
+export interface ServerCertificate {
+  readonly cert: string;
+  readonly key: string;
+  readonly authority: string;
+}
+
 export interface RedisOptions {
   /** lines of redis.conf: `maxmemory 10mb`, `appendonly yes`, `requirepass x` */
   readonly config?: readonly string[];
+  /** it serves TLS only */
+  readonly certificate?: ServerCertificate | undefined;
 }
 
 export class RedisServer {
   readonly process: ServerProcess;
-  readonly #password: string | undefined;
+  readonly #access: Access;
 
-  constructor(process: ServerProcess, password: string | undefined) {
+  constructor(process: ServerProcess, access: Access) {
     this.process = process;
-    this.#password = password;
+    this.#access = access;
   }
 
   get port(): number {
     return this.process.port;
   }
 
-  /** `redis://127.0.0.1:6380`, with its password */
+  /** `redis://127.0.0.1:6380`, with its password; `rediss://` with TLS */
   get url(): string {
-    return `redis://${this.#password === undefined ? '' : `:${this.#password}@`}127.0.0.1:${this.port}`;
+    const { password, hasTls } = this.#access;
+    const login = password === undefined ? '' : `:${password}@`;
+    return `${hasTls ? 'rediss' : 'redis'}://${login}127.0.0.1:${this.port}`;
   }
 
   /** The reply to one command as redis-cli prints it: one item of an array a line. Rejects on an error
    *  reply. */
   ask(...command: string[]): Promise<string> {
-    return askRedis(this.port, command, this.#password);
+    return askRedis(this.port, command, this.#access);
   }
 
   stop(): Promise<void> {
@@ -42,8 +53,23 @@ export class RedisServer {
   }
 }
 
-export async function startRedis({ config = [] }: RedisOptions = {}): Promise<RedisServer> {
-  return tryPorts(1, ([port = 0]) => startRedisOn(port, config));
+export async function startRedis({ config = [], certificate }: RedisOptions = {}): Promise<RedisServer> {
+  return tryPorts(1, ([port = 0]) => startRedisOn(port, [...tlsLines(port, certificate), ...config]));
+}
+
+/** Of redis.conf, for TLS in place of the plain port; empty without a certificate. */
+export function tlsLines(port: number, certificate: ServerCertificate | undefined): readonly string[] {
+  if (certificate === undefined) return [];
+  const { cert, key, authority } = certificate;
+  return [
+    ...['port 0', `tls-port ${port}`, `tls-cert-file ${cert}`, `tls-key-file ${key}`],
+    ...[`tls-ca-cert-file ${authority}`, 'tls-auth-clients no', 'tls-replication yes'],
+  ];
+}
+
+interface Access {
+  readonly password: string | undefined;
+  readonly hasTls: boolean;
 }
 
 /** `n` independent servers. */
@@ -73,6 +99,7 @@ export async function startRedisOn(
   const password = config
     .map((line) => /^requirepass (\S+)$/.exec(line)?.[1])
     .find((found) => found !== undefined);
+  const access = { password, hasTls: config.some((line) => line.startsWith('tls-port ')) };
   const file = join(directory, 'redis.conf');
   const isSentinel = mode.includes('--sentinel');
   const lines = [
@@ -91,21 +118,23 @@ export async function startRedisOn(
     args: [file, ...mode],
     port,
     directory,
-    isReady: async () => (await askRedis(port, ['PING'], password)) === 'PONG',
+    isReady: async () => (await askRedis(port, ['PING'], access)) === 'PONG',
   });
-  return new RedisServer(server, password);
+  return new RedisServer(server, access);
 }
 
 /** Not through redis-cli: tests ask thousands of times, and a process costs ten times as much. */
 async function askRedis(
   port: number,
   [name = '', ...args]: readonly string[],
-  password?: string,
+  { password, hasTls }: Access,
 ): Promise<string> {
   const client = new Redis({
     ...{ host: '127.0.0.1', port, protocol: 2, lazyConnect: true, disableClientInfo: true },
     ...{ enableReadyCheck: false, retryStrategy: null, commandTimeout: askMsMax, connectTimeout: askMsMax },
     ...(password === undefined ? {} : { password }),
+    // Also a server whose certificate a test makes wrong.
+    ...(hasTls ? { tls: { rejectUnauthorized: false } } : {}),
   });
   // The call rejects with the reason.
   client.on('error', () => {});

@@ -9,7 +9,7 @@ import type { Parsed } from '../core/duration.ts';
 import { parseRange } from '../core/egress-policy.ts';
 import { limits } from '../core/limits.ts';
 import { scopes } from '../core/token.ts';
-import { parseRedisUrl } from '../core/url/redis-url.ts';
+import { parseRedisUrl, uncheckedSentence } from '../core/url/redis-url.ts';
 import { parseMysqlUrl, parsePublicUrl, parseSmtpUrl } from '../core/url/server-url.ts';
 import type { ConfigProblem } from './given.ts';
 import { type Config, compatPortOptions, compatPortsOf, fitsJournal, type OptionName } from './options.ts';
@@ -43,7 +43,7 @@ export function crossCheck(
 
   checkConsole(config, problem);
   checkCompat(config, problem);
-  checkRedis(config, problem);
+  checkRedis(config, problem, warning);
   checkMail(config, problem, warning);
   checkHooks(config, problem);
   checkBrokers(config, problem, warning);
@@ -97,10 +97,11 @@ function checkCompat(config: Config, problem: Report): void {
     );
 }
 
-function checkRedis({ redis }: Config, problem: Report): void {
+function checkRedis({ redis }: Config, problem: Report, warning: Report): void {
   for (const [i, url] of redis.entries()) {
     const parsed = parseRedisUrl(url);
     if (!parsed.ok) problem('redis', redis.length > 1 ? `item ${i + 1} ${parsed.message}` : parsed.message);
+    else if (!parsed.value.verifyTls) warning('redis', uncheckedSentence(parsed.value.shown));
   }
 }
 

@@ -192,7 +192,7 @@ export const options = {
   logDir: path('./logs', 'Directory of the log files', { flag: '--log-dir' }),
   redis: list(
     [],
-    'Redis for the jobs, instead of the embedded store: redis://, rediss://, redis+sentinel:// or redis+cluster://',
+    'Redis for the jobs, instead of the embedded store: redis://, redis+sentinel:// or redis+cluster://, with TLS rediss://, rediss+sentinel:// or rediss+cluster://',
     // Only before a scheme: commas also separate the hosts of a Sentinel group and of a Cluster.
     { defaultText: 'none', flag: '--redis', secret: true, separator: /,(?=\s*[a-z+]+:\/\/)/ },
   ),

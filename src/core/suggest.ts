@@ -69,6 +69,7 @@ export function suggest(given: string, known: readonly string[]): string | null 
     (wanted.length >= lettersOfTypo ? bySpelling(wanted, known, 1) : null) ??
     bySynonym(wanted, known) ??
     byWords(wanted, known) ??
+    byBeginning(wanted, known) ??
     bySpelling(wanted, known, Math.max(1, Math.floor(plain(wanted).length / 3)))
   );
 }
@@ -105,6 +106,16 @@ function byWords(wanted: string, known: readonly string[]): string | null {
     fewest = own.length;
   }
   return best;
+}
+
+/** The shortest name that begins with the given one: sentinelPassword of `sentinelpass`. */
+function byBeginning(given: string, known: readonly string[]): string | null {
+  const wanted = plain(given);
+  if (wanted.length < lettersOfTypo) return null;
+  const [shortest = null] = known
+    .filter((name) => plain(name).startsWith(wanted))
+    .sort((a, b) => a.length - b.length);
+  return shortest;
 }
 
 function hasInOrder(all: readonly string[], some: readonly string[]): boolean {

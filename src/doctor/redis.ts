@@ -12,7 +12,13 @@ import { askAndForget, openDatabase } from '../runtime/database.ts';
 import { monotonicNow } from '../runtime/time.ts';
 import { within } from '../runtime/timeout.ts';
 import { ClockWarnings, clocksOf } from '../store/redis/client/clocks.ts';
-import { type Client, closeClient, createClient } from '../store/redis/client/connection.ts';
+import {
+  beginToConnect,
+  type Client,
+  closeClient,
+  createClient,
+  unreachedMasters,
+} from '../store/redis/client/connection.ts';
 import { readSettings, redisDurabilityOf, settingNames } from '../store/redis/client/durability.ts';
 import { rightsOf } from '../store/redis/client/rights.ts';
 import { prefixOf } from '../store/redis/scripts/keys.ts';
@@ -51,7 +57,7 @@ async function checkServer(url: string, ours: string | null, journal: JournalMod
       onEnd: () => {},
     });
     const from = monotonicNow();
-    await inTime(client.connect());
+    await beginToConnect(client);
     const info = String(await inTime(client.call('INFO', 'server')));
     const ms = Math.ceil(monotonicNow() - from);
     const tooOld = whyTooOld(info);
@@ -60,6 +66,9 @@ async function checkServer(url: string, ours: string | null, journal: JournalMod
       tooOld === null
         ? finding('ok', `${shown} answers in ${ms} ms, version ${version}`)
         : finding('failed', `${shown}: ${tooOld}`),
+      ...(await unreachedMasters(client, limits.redisCallMs)).map(({ message }) =>
+        finding('failed', `${shown}: ${message}`),
+      ),
       ...(await checkRights(client, shown, user)),
       ...(await checkDurability(client, shown, journal)),
       ...(await checkClocks(client, shown, journal !== 'off')),

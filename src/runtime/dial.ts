@@ -71,6 +71,9 @@ export class DialFailure extends Error {
   }
 }
 
+/** TCP is connected, but the peer does not complete the TLS handshake. */
+export class HandshakeFailure extends DialFailure {}
+
 export function dial(options: DialOptions, onDialed: OnDialed): OpenDial {
   return new Race(options, onDialed);
 }
@@ -135,12 +138,12 @@ function secure(
     const name = isIP(host) === 0 ? { servername: tls.servername ?? host.replace(/\.$/, '') } : {};
     const secured = connectTls({ host, ...tls, ...name, socket }, () => end(null));
     const late = setTimeout(
-      () => end(new DialFailure('ETIMEDOUT', `ETIMEDOUT ${host}: no TLS handshake in time`)),
+      () => end(new HandshakeFailure('ETIMEDOUT', `ETIMEDOUT ${host}: no TLS handshake in time`)),
       Math.max(0, timeoutMs),
     );
     const aborted = () => end(signal?.reason as Error);
     const closed = () =>
-      end(new DialFailure('ECONNRESET', `ECONNRESET ${host}: closed in the TLS handshake`));
+      end(new HandshakeFailure('ECONNRESET', `ECONNRESET ${host}: closed in the TLS handshake`));
     const end = (error: Error | null) => {
       clearTimeout(late);
       signal?.removeEventListener('abort', aborted);

@@ -145,6 +145,7 @@ const outages = new Set([
   'DqError',
   'ReplyError',
   'SetUpError',
+  'HopError',
   'MysqlError',
   'MaxRetriesPerRequestError',
 ]);

@@ -9,6 +9,8 @@ import { temporaryDirectory } from './sqlite-store.ts';
 export interface Certificate {
   readonly cert: string;
   readonly key: string;
+  /** the same as PEM files, with that of the authority */
+  readonly files: { readonly cert: string; readonly key: string; readonly authority: string };
 }
 
 export interface Authority {
@@ -67,7 +69,8 @@ export function createAuthority(atEnd: (end: () => void) => void = onTestFinishe
           at(`${name}.pem`),
         ],
       );
-      return { cert: readFileSync(at(`${name}.pem`), 'utf8'), key: readFileSync(at(`${name}.key`), 'utf8') };
+      const files = { cert: at(`${name}.pem`), key: at(`${name}.key`), authority: at('ca.pem') };
+      return { cert: readFileSync(files.cert, 'utf8'), key: readFileSync(files.key, 'utf8'), files };
     },
   };
 }

@@ -15,7 +15,31 @@ describe('redis addresses', () => {
     expect(isSamePlace(group, 'redis+sentinel://a,b:26380/n')).toBe(false);
   });
 
-  const plain = { tls: false, master: null, user: null, password: null, database: 0 };
+  it.each([
+    'rediss+sentinel://:x@a/m?sentinelPassword=p',
+    'rediss+sentinel://:x@a/m?sentinelPassword=p&sentinelUser=u',
+    'rediss+sentinel://:x@a/m?sentinelTls=false',
+    'rediss+sentinel://:x@a/m?servername=redis.test',
+    'rediss+sentinel://:x@a/m?tls.rejectUnauthorized=false',
+    'redis+sentinel://:x@a/m',
+  ])('parameters and TLS: %s is the same place with another login', (other) => {
+    const one = 'rediss+sentinel://:x@a/m';
+    expect([isSamePlace(one, other), isSameLogin(one, other)]).toEqual([true, false]);
+    expect(isSameLogin(other, other)).toBe(true);
+  });
+
+  it('parameters: those with their default change nothing', () => {
+    const [one, other] = [
+      'rediss+sentinel://a/m',
+      'rediss+sentinel://a/m?sentinelTls=true&tls.rejectUnauthorized=true',
+    ];
+    expect(isSameLogin(one, other)).toBe(true);
+  });
+
+  const plain = {
+    ...{ tls: false, master: null, user: null, password: null, database: 0, separator: '?' },
+    ...{ sentinelUser: null, sentinelPassword: null, sentinelTls: false, servername: null, verifyTls: true },
+  };
   it.each([
     ['redis://127.0.0.1', { ...plain, kind: 'server', hosts: [{ host: '127.0.0.1', port: 6379 }] }],
     [
@@ -58,6 +82,37 @@ describe('redis addresses', () => {
         ],
       },
     ],
+    [
+      'rediss+sentinel://u:x@a/m?sentinelUser=s&sentinelPassword=p%26%2B&servername=redis.test',
+      {
+        ...plain,
+        ...{ kind: 'sentinel', tls: true, user: 'u', password: 'x', master: 'm', separator: '&' },
+        ...{ sentinelUser: 's', sentinelPassword: 'p&+', sentinelTls: true, servername: 'redis.test' },
+        hosts: [{ host: 'a', port: 26_379 }],
+      },
+    ],
+    [
+      'rediss+sentinel://a/m?sentinelTls=false',
+      {
+        ...plain,
+        kind: 'sentinel',
+        tls: true,
+        master: 'm',
+        separator: '&',
+        hosts: [{ host: 'a', port: 26_379 }],
+      },
+    ],
+    [
+      'rediss+cluster://:x@a,b:7000?tls.rejectUnauthorized=false',
+      {
+        ...plain,
+        ...{ kind: 'cluster', tls: true, password: 'x', verifyTls: false, separator: '&' },
+        hosts: [
+          { host: 'a', port: 6379 },
+          { host: 'b', port: 7000 },
+        ],
+      },
+    ],
   ])('reads %s', (url, expected) => {
     expect(parseRedisUrl(url)).toMatchObject({ ok: true, value: expected });
   });
@@ -71,7 +126,31 @@ describe('redis addresses', () => {
     ['redis://h:65536', /must be redis:/],
     ['redis://a,b', /must be redis:/],
     ['redis://h/a', /number of a database/],
-    ['redis://h?db=3', /must begin|must be/],
+    ['redis://h?db=3', /^unknown parameter "db"; this form of address has none$/],
+    ['rediss://h?db=3', /^unknown parameter "db"; write servername, tls\.rejectUnauthorized$/],
+    [
+      'redis+sentinel://h/m?sentinelpass=x',
+      /^unknown parameter "sentinelpass"; did you mean sentinelPassword\?$/,
+    ],
+    [
+      'redis://h?sentinelPassword=x',
+      /^sentinelPassword belongs to redis\+sentinel:\/\/ or rediss\+sentinel:\/\/$/,
+    ],
+    ['redis+sentinel://h/m?sentinelTls=false', /^sentinelTls belongs to rediss\+sentinel:\/\/$/],
+    [
+      'redis+cluster://h?servername=a.b',
+      /^servername belongs to rediss:\/\/, rediss\+sentinel:\/\/ or rediss\+cluster:\/\/$/,
+    ],
+    ['redis+sentinel://h/m?sentinelUser=u', /^sentinelUser needs sentinelPassword$/],
+    ['redis+sentinel://h/m?sentinelPassword=', /^sentinelPassword must not be empty$/],
+    ['redis+sentinel://h/m?sentinelPassword=%', /^sentinelPassword must be percent-encoded$/],
+    ['rediss://h?servername=a&servername=a', /^has servername twice$/],
+    ['rediss://h?servername=10.0.0.1', /^servername must be a host name$/],
+    ['rediss://h?servername=[::1]', /^servername must be a host name$/],
+    ['rediss://h?tls.rejectUnauthorized=no', /^tls\.rejectUnauthorized must be true or false$/],
+    ['rediss://h?servername', /^must have parameters of the form name=value/],
+    // The rest of a password that is not percent-encoded.
+    ['redis://u:1/2?s3cret@h', /^must have parameters of the form name=value after the question mark$/],
     ['redis://h#x', /must begin|must be/],
     ['redis://h h', /must begin/],
     ['redis://user@h', /needs a password/],
@@ -92,6 +171,11 @@ describe('redis addresses', () => {
     };
     expect(shown('redis://u:s3cret@h:6380/2')).toBe('redis://h:6380/2');
     expect(shown('redis+sentinel://:s3cret@a,b:1/m')).toBe('redis+sentinel://a,b:1/m');
+    expect(shown('rediss+sentinel://:s3cret@a/m?sentinelPassword=s3cret&servername=x')).toBe(
+      'rediss+sentinel://a/m',
+    );
+    for (const query of ['sentinelPassword=s3cret%', 'sentinelPassword=s3cret&x=1', 's3cret=1', 'x=s3cret@h'])
+      expect(shown(`redis://h?${query}`)).not.toMatch(/s3cret/);
   });
 });
 

@@ -42,6 +42,10 @@ describe('suggest', () => {
     expect(suggest(given, [...batchMembers])).toBe(meant);
   });
 
+  it('the beginning of a name, although another one has nearer letters', () => {
+    expect(suggest('sentinelpass', ['sentinelTls', 'sentinelPassword'])).toBe('sentinelPassword');
+  });
+
   it.each([
     ['port', 'server.port'],
     ['server.prot', 'server.port'],

@@ -5,7 +5,9 @@
 import { Redis, type RedisOptions } from 'ioredis';
 import { messageOf } from '../../core/errors.ts';
 import { parseRedisUrl } from '../../core/url/redis-url.ts';
+import { tlsOf } from '../../store/redis/client/connection.ts';
 import { DialingConnector } from '../../store/redis/client/dialing-connector.ts';
+import { Route } from '../../store/redis/client/hops.ts';
 import { requireSetUp } from '../../store/redis/client/set-up.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
@@ -119,7 +121,8 @@ function optionsOf(text: string, db: number) {
       ...(user === null ? {} : { username: user }),
       ...(password === null ? {} : { password }),
     };
-    return { place: shown, host, port, ...login, db: database, ...(tls ? { tls: {} } : {}) };
+    const secured = tls ? { tls: tlsOf(parsed.value) } : {};
+    return { place: shown, host, port, ...login, db: database, ...secured, route: new Route(parsed.value) };
   }
   const [, host = '', port = '', password = ''] = /^([^:\s]+):(\d{1,5})(?::(.*))?$/.exec(text.trim()) ?? [];
   if (host === '') throw new Exit('usage', '--redis: must be host:port, host:port:password or redis://…');

@@ -2,6 +2,7 @@
 // repeats it: it can contain a password.
 
 import type { Parsed } from '../duration.ts';
+import { unknownName } from '../suggest.ts';
 import { decodeLogin, hostPattern, withoutBrackets, wrong } from './server-url.ts';
 
 export interface RedisHost {
@@ -15,23 +16,49 @@ export interface RedisAddress {
    *  nodes */
   readonly kind: 'server' | 'sentinel' | 'cluster';
   readonly hosts: readonly RedisHost[];
+  /** to the servers that hold the jobs */
   readonly tls: boolean;
   /** the sentinels' name of the master */
   readonly master: string | null;
+  /** of the servers that hold the jobs */
   readonly user: string | null;
   readonly password: string | null;
   readonly database: number;
-  /** the address without its login */
+  /** of the sentinels */
+  readonly sentinelUser: string | null;
+  readonly sentinelPassword: string | null;
+  readonly sentinelTls: boolean;
+  /** the name in the certificates of servers that are named by IP; null = that IP */
+  readonly servername: string | null;
+  readonly verifyTls: boolean;
+  /** the address without its login and its parameters */
   readonly shown: string;
+  /** begins a further parameter of this address */
+  readonly separator: '?' | '&';
 }
 
 const kinds = {
   'redis:': { kind: 'server', tls: false, port: 6379 },
   'rediss:': { kind: 'server', tls: true, port: 6379 },
   'redis+sentinel:': { kind: 'sentinel', tls: false, port: 26_379 },
+  'rediss+sentinel:': { kind: 'sentinel', tls: true, port: 26_379 },
   'redis+cluster:': { kind: 'cluster', tls: false, port: 6379 },
+  'rediss+cluster:': { kind: 'cluster', tls: true, port: 6379 },
 } as const;
-const pattern = /^([a-z+]+:)\/\/(?:([^@/\s]*)@)?([^@/?#\s]+)(?:\/([^/?#\s]*))?$/;
+type Scheme = (typeof kinds)[keyof typeof kinds];
+
+/** The parameters after the question mark, each with the schemes that it belongs to. */
+const parameters = {
+  sentinelUser: ({ kind }) => kind === 'sentinel',
+  sentinelPassword: ({ kind }) => kind === 'sentinel',
+  sentinelTls: ({ kind, tls }) => kind === 'sentinel' && tls,
+  servername: ({ tls }) => tls,
+  'tls.rejectUnauthorized': ({ tls }) => tls,
+} as const satisfies Readonly<Record<string, (scheme: Scheme) => boolean>>;
+type Parameter = keyof typeof parameters;
+const parameterNames = Object.keys(parameters) as readonly Parameter[];
+
+const pattern = /^([a-z+]+:)\/\/(?:([^@/\s]*)@)?([^@/?#\s]+)(?:\/([^/?#\s]*))?(?:\?([^#\s]*))?$/;
 /** a host with an optional port */
 const placePattern = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/;
 const form = {
@@ -41,11 +68,11 @@ const form = {
 } as const;
 
 export function parseRedisUrl(text: string): Parsed<RedisAddress> {
-  const [, protocol = '', login, hosts = '', path = ''] = pattern.exec(text) ?? [];
+  const [, protocol = '', login, hosts = '', path = '', query] = pattern.exec(text) ?? [];
   const scheme = Object.hasOwn(kinds, protocol) ? kinds[protocol as keyof typeof kinds] : undefined;
   if (scheme === undefined)
     return wrong(
-      'must begin with redis://, rediss://, redis+sentinel:// or redis+cluster://, and name a host',
+      'must begin with redis://, redis+sentinel:// or redis+cluster://, with TLS rediss://, rediss+sentinel:// or rediss+cluster://, and name a host',
     );
   const { kind, tls } = scheme;
   const parsed = hosts.split(',').map((host) => parseHost(host, scheme.port));
@@ -59,6 +86,8 @@ export function parseRedisUrl(text: string): Parsed<RedisAddress> {
   if (kind === 'cluster' && path !== '') return wrong(`has no database: ${form.cluster}`);
   const credentials = loginOf(login);
   if (credentials === null) return wrong('needs a password with its user, each percent-encoded');
+  const given = readParameters(query ?? '', scheme);
+  if (typeof given === 'string') return wrong(given);
   return {
     ok: true,
     value: {
@@ -68,9 +97,69 @@ export function parseRedisUrl(text: string): Parsed<RedisAddress> {
       master: kind === 'sentinel' ? path : null,
       ...credentials,
       database: kind === 'server' ? Number(path) : 0,
+      sentinelUser: given.get('sentinelUser') ?? null,
+      sentinelPassword: given.get('sentinelPassword') ?? null,
+      sentinelTls: kind === 'sentinel' && tls && given.get('sentinelTls') !== 'false',
+      servername: given.get('servername') ?? null,
+      verifyTls: given.get('tls.rejectUnauthorized') !== 'false',
       shown: `${protocol}//${hosts}${path === '' ? '' : `/${path}`}`,
+      separator: given.size === 0 ? '?' : '&',
     },
   };
+}
+
+/** The given parameters, decoded; the message for any other text. */
+function readParameters(query: string, scheme: Scheme): ReadonlyMap<Parameter, string> | string {
+  const given = new Map<Parameter, string>();
+  for (const item of query === '' ? [] : query.split('&')) {
+    const [, name = '', encoded = ''] = /^([^=]*)=(.*)$/.exec(item) ?? [];
+    const known = parameterNames.find((one) => one === name);
+    if (known === undefined) return unknownParameter(name, scheme);
+    if (!parameters[known](scheme)) return `${known} belongs to ${schemesOf(known)}`;
+    if (given.has(known)) return `has ${known} twice`;
+    const value = decoded(encoded);
+    const wrong = value === null ? 'must be percent-encoded' : whyNot(known, value);
+    if (value === null || wrong !== null) return `${known} ${wrong}`;
+    given.set(known, value);
+  }
+  if (given.has('sentinelUser') && !given.has('sentinelPassword'))
+    return 'sentinelUser needs sentinelPassword';
+  return given;
+}
+
+function unknownParameter(name: string, scheme: Scheme): string {
+  const known = parameterNames.filter((one) => parameters[one](scheme));
+  // Any other text can be a part of a password that is not percent-encoded.
+  if (!/^[A-Za-z][A-Za-z._-]{0,31}$/.test(name))
+    return 'must have parameters of the form name=value after the question mark';
+  const remedy = known.length === 0 ? 'this form of address has none' : `write ${known.join(', ')}`;
+  return unknownName(`parameter ${JSON.stringify(name)}`, name, parameterNames, remedy);
+}
+
+function schemesOf(name: Parameter): string {
+  const schemes = Object.entries(kinds).flatMap(([scheme, kind]) =>
+    parameters[name](kind) ? [`${scheme}//`] : [],
+  );
+  return schemes.join(', ').replace(/, (?=[^,]*$)/, ' or ');
+}
+
+/** what is wrong with the value, as the end of a sentence about its parameter; null = nothing */
+function whyNot(name: Parameter, value: string): string | null {
+  if (value === '') return 'must not be empty';
+  if (name === 'servername')
+    return hostPattern.test(value) && !/^(\[|[\d.]+$)/.test(value) ? null : 'must be a host name';
+  if (name === 'sentinelTls' || name === 'tls.rejectUnauthorized')
+    return /^(true|false)$/.test(value) ? null : 'must be true or false';
+  return null;
+}
+
+/** null = invalid percent-encoding */
+function decoded(text: string): string | null {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
+  }
 }
 
 /** Parses an address that was valid before. */
@@ -89,11 +178,20 @@ export function isSamePlace(one: string, other: string): boolean {
   return placeOf(one) === placeOf(other);
 }
 
-/** Whether both addresses have the same user, password and TLS. */
+/** Whether both addresses reach their servers with the same logins and the same TLS. */
 export function isSameLogin(one: string, other: string): boolean {
-  const [a, b] = [redisAddress(one), redisAddress(other)];
-  return a.user === b.user && a.password === b.password && a.tls === b.tls;
+  const accessOf = (url: string) => {
+    const { user, password, tls, servername, verifyTls, ...sentinels } = redisAddress(url);
+    const { sentinelUser, sentinelPassword, sentinelTls } = sentinels;
+    const own = [user, password, tls, servername, verifyTls];
+    return JSON.stringify([...own, sentinelUser, sentinelPassword, sentinelTls]);
+  };
+  return accessOf(one) === accessOf(other);
 }
+
+/** `shown`: of an address without verification of certificates */
+export const uncheckedSentence = (shown: string): string =>
+  `dq does not check the certificates of ${shown} (tls.rejectUnauthorized=false)`;
 
 function parseHost(text: string, usual: number): RedisHost | null {
   const [, name = '', digits] = placePattern.exec(text) ?? [];

@@ -14,6 +14,8 @@ export const redisLimits = {
   /** Deadlines of a connection: to connect; silent with a reply pending; idle before its first keepalive
    *  probe. */
   connectMs: 3_000,
+  /** For a dial with what follows it: the failure of a dial, which takes connectMs, comes first. */
+  firstConnectMs: 3_500,
   silentMs: 8_000,
   keepAliveMs: 10_000,
   /** Between attempts to connect: 50, 100 … 2,000 ms, plus a random share up to this, against reconnects in

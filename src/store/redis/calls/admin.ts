@@ -4,6 +4,7 @@
 import { messageOf } from '../../../core/errors.ts';
 import type { LateJob } from '../../../core/incident.ts';
 import { limits } from '../../../core/limits.ts';
+import { uncheckedSentence } from '../../../core/url/redis-url.ts';
 import type {
   Examination,
   LongWork,
@@ -159,7 +160,8 @@ async function healthOf(shard: Shard): Promise<StoreHealth> {
   const { count, warnings: ofQuarantine } = await quarantineOf(shard).catch(noneKnown);
   const { durability, warnings: ofSettings } = redisDurabilityOf(await settingsOf(shard));
   const ofClocks = await shard.clockWarnings();
-  const warnings = [...ofSettings, ...ofQuarantine, ...ofClocks];
+  const ofTls = shard.verifiesTls ? [] : [uncheckedSentence(name)];
+  const warnings = [...ofSettings, ...ofQuarantine, ...ofClocks, ...ofTls];
   return { ok: true, durability, warnings, servers, quarantined: count };
 }
 

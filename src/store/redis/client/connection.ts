@@ -3,6 +3,7 @@
 // Invariants: a command that cannot be written at once is rejected, never queued. No command is sent twice
 // without the caller. A lost connection is tried again for ever.
 
+import type { ConnectionOptions } from 'node:tls';
 import { Redis, type RedisOptions } from 'ioredis';
 import { type RedisAddress, redisAddress } from '../../../core/url/redis-url.ts';
 import type { ConnectTcp } from '../../../runtime/dial.ts';
@@ -11,12 +12,13 @@ import { within } from '../../../runtime/timeout.ts';
 import { redisLimits } from '../limits.ts';
 import { keysOf } from '../scripts/keys.ts';
 import { ClusterClient, type OfCluster } from './cluster-client.ts';
-import { DialingConnector, DialingSentinelConnector } from './dialing-connector.ts';
+import { type Dialing, DialingConnector, DialingSentinelConnector } from './dialing-connector.ts';
 import { wantsNewConnection } from './failures.ts';
+import { placeOf, Route } from './hops.ts';
 import { requireSetUp } from './set-up.ts';
 
 export type Client = Redis | ClusterClient;
-type Settings = Omit<RedisOptions, 'replyMapping'> & { readonly connectTcp?: ConnectTcp | undefined };
+type Settings = Omit<RedisOptions, 'replyMapping'> & Dialing;
 
 /** Always a number: anything else ends the client for good. */
 function reconnectMs(times: number): number {
@@ -74,7 +76,7 @@ export interface ClientOptions {
   readonly scripts?: Readonly<Record<string, string>>;
   /** redisLimits.silentMs, unless a test has more time */
   readonly silentMs?: number | undefined;
-  /** in place of the network of this machine; the servers of a Sentinel are always dialled by it */
+  /** in place of the network of this machine */
   readonly connectTcp?: ConnectTcp | undefined;
 }
 
@@ -86,50 +88,55 @@ export function createClient(
   { scripts = {}, silentMs = redisLimits.silentMs, connectTcp }: ClientOptions = {},
 ): Client {
   const address = redisAddress(url);
-  const named = {
+  const route = new Route(address);
+  const named: Settings = {
     // Redis rejects names with spaces.
     connectionName: title.replace(/[^!-~]+/g, '-'),
     // A frozen server closes nothing: only this ends the connection.
     socketTimeout: silentMs,
     connectTcp,
+    route,
     reconnectOnError: reconnectOnReply(),
     scripts: Object.fromEntries(
       Object.entries(scripts).map(([name, lua]) => [name, { lua, numberOfKeys: keysOf('').length }]),
     ),
     ...loginOf(address),
+    ...(address.tls ? { tls: tlsOf(address) } : {}),
   };
-  const client = address.kind === 'cluster' ? clusterOf(address, named) : serverOf(address, named);
-  client.on('ready', () => events.onReady());
-  client.on('close', () => events.onLost());
-  client.on('error', (error: Error) => events.onError(error));
-  client.on('end', () => {
-    if (address.kind !== 'sentinel' || closing.has(client)) events.onEnd();
-    else setTimeout(() => connectAgain(client), redisLimits.reconnectMsMin).unref();
+  const client = address.kind === 'cluster' ? clusterOf(address, named, route) : serverOf(address, named);
+  routes.set(client, route);
+  client.on('ready', () => {
+    if (address.kind !== 'cluster') route.clear();
+    events.onReady();
   });
+  client.on('close', () => {
+    // The library reports no error when it finds the Cluster, but cannot use the node that it asks first.
+    if (address.kind === 'cluster' && route.failure !== null) events.onError(route.failure);
+    events.onLost();
+  });
+  client.on('error', (error: Error) =>
+    events.onError(route.located(error, client.status === 'ready' ? 'ready' : 'set-up')),
+  );
+  client.on('end', () => events.onEnd());
   return client;
 }
 
-const closing = new WeakSet<Client>();
+const routes = new WeakMap<Client, Route>();
 
-/** The library ends its client when a sentinel reports a failover while another one is asked for the master:
- *  it mistakes the first for a disconnect by the caller, and the second for the first connection. */
-function connectAgain(client: Client): void {
-  if (closing.has(client)) return;
-  client.connect().catch(() => {
-    // The events report the failure; another end leads to another attempt.
-  });
-}
-
-function serverOf({ kind, hosts, master, tls, database }: RedisAddress, named: Settings): Redis {
+function serverOf({ kind, hosts, master, database, ...address }: RedisAddress, named: Settings): Redis {
   const [first] = hosts;
-  const options: Settings = { ...settings, ...named, db: database, ...(tls ? { tls: {} } : {}) };
+  const { sentinelUser, sentinelPassword, sentinelTls } = address;
+  const options: Settings = { ...settings, ...named, db: database };
   const ofGroup: Settings = {
     sentinels: hosts.map((host) => ({ ...host })),
     name: master ?? '',
     Connector: DialingSentinelConnector,
-    sentinelRetryStrategy: reconnectMs,
+    ...(sentinelUser === null ? {} : { sentinelUsername: sentinelUser }),
+    ...(sentinelPassword === null ? {} : { sentinelPassword }),
+    ...(sentinelTls ? { sentinelTLS: tlsOf(address) } : {}),
     sentinelReconnectStrategy: reconnectMs,
-    sentinelCommandTimeout: redisLimits.connectMs,
+    // It includes the dial.
+    sentinelCommandTimeout: redisLimits.firstConnectMs,
     // A former master keeps its connections in a manual failover and in a network partition.
     failoverDetector: true,
   };
@@ -139,7 +146,7 @@ function serverOf({ kind, hosts, master, tls, database }: RedisAddress, named: S
   return client;
 }
 
-function clusterOf({ hosts }: RedisAddress, named: Settings): ClusterClient {
+function clusterOf({ hosts }: RedisAddress, named: Settings, route: Route): ClusterClient {
   const { lazyConnect, retryStrategy, enableOfflineQueue, ...ofNodes } = settings;
   const { scripts, ...ofConnection } = named;
   const options: OfCluster = {
@@ -155,15 +162,31 @@ function clusterOf({ hosts }: RedisAddress, named: Settings): ClusterClient {
     retryDelayOnFailover: 0,
     slotsRefreshTimeout: redisLimits.connectMs,
     slotsRefreshInterval: redisLimits.slotsMs,
-    redisOptions: { ...ofNodes, ...ofConnection, Connector: DialingConnector } as NonNullable<
-      OfCluster['redisOptions']
-    >,
+    // The connector dials names. By an IP of the library a certificate would not be for the server.
+    dnsLookup: (host, done) => done(null, host),
+    redisOptions: {
+      ...ofNodes,
+      ...ofConnection,
+      ...{ Connector: DialingConnector, hopRole: 'node' },
+    } as NonNullable<OfCluster['redisOptions']>,
     scripts: (scripts ?? {}) as NonNullable<OfCluster['scripts']>,
   };
   return new ClusterClient(
     hosts.map((host) => ({ ...host })),
     options,
+    route,
   );
+}
+
+/** As the client library takes it; without a name, the host itself must be in the certificate. */
+export function tlsOf({
+  servername,
+  verifyTls,
+}: Pick<RedisAddress, 'servername' | 'verifyTls'>): ConnectionOptions {
+  return {
+    ...(servername === null ? {} : { servername }),
+    ...(verifyTls ? {} : { rejectUnauthorized: false }),
+  };
 }
 
 function loginOf({ user, password }: RedisAddress): Pick<Settings, 'username' | 'password'> {
@@ -183,8 +206,34 @@ export async function infosOf(client: Client, section: string): Promise<readonly
  *  attempt fails or exceeds redisLimits.connectMs: the library counts all rounds over unavailable
  *  sentinels, and the wait for a server that loads its data, as one attempt. */
 export async function beginToConnect(client: Client): Promise<void> {
-  const ms = redisLimits.connectMs;
-  await within(ms, client.connect(), () => new Error(`not connected in ${ms} ms`));
+  const ms = redisLimits.firstConnectMs;
+  try {
+    await within(ms, client.connect(), () => new Error(`not connected in ${ms} ms`));
+  } catch (error) {
+    const route = routes.get(client);
+    throw route?.failure ?? route?.located(error as Error, 'dial') ?? error;
+  }
+}
+
+/** Why the masters of a Cluster that do not answer cannot be used; empty for a single server. */
+export async function unreachedMasters(client: Client, callMs: number): Promise<readonly Error[]> {
+  const masters = isCluster(client) ? client.nodes('master') : [];
+  const answers = await Promise.all(
+    masters.map(async (node) => {
+      try {
+        await within(callMs, node.ping(), () => new Error('no answer'));
+        return [];
+      } catch (error) {
+        const { host = '', port = 0 } = node.options;
+        const hop = { role: 'node', host, port } as const;
+        const route = routes.get(client);
+        return [
+          route?.failureAt(placeOf(hop)) ?? route?.failed(hop, error as Error, 'ready') ?? (error as Error),
+        ];
+      }
+    }),
+  );
+  return answers.flat();
 }
 
 export const isCluster = (client: Client): client is ClusterClient => client instanceof ClusterClient;
@@ -204,7 +253,6 @@ export function rereadSlots(client: Client): void {
 
 /** Ends the client within the deadline in any state: a reconnecting client never emits `end`. */
 export async function closeClient(client: Client, deadlineMs: number): Promise<void> {
-  closing.add(client);
   const timer = setTimeout(() => client.disconnect(), deadlineMs);
   try {
     if (client.status === 'ready') await client.quit();

@@ -1,22 +1,42 @@
-// Connects the client library to Redis servers and sentinels by runtime/dial.ts.
+// Connects the client library to Redis servers, sentinels and masters by runtime/dial.ts, and names the
+// server of each failure.
+// Invariant: connect() never rejects, because the library would end its client for good. It returns a
+// destroyed socket instead, which the library takes for a failed connection, with firstError as its reason.
 
-import { Socket } from 'node:net';
+import { isIP, Socket } from 'node:net';
+import type { ConnectionOptions } from 'node:tls';
 import {
   AbstractConnector,
+  type Redis,
   type RedisOptions,
   type SentinelConnectionOptions,
   SentinelConnector,
 } from 'ioredis';
-import { answeringAddress, type ConnectTcp, openSocket } from '../../../runtime/dial.ts';
+import { type ConnectTcp, openSocket } from '../../../runtime/dial.ts';
 import { clearTimeout, setTimeout } from '../../../runtime/time.ts';
 import { redisLimits } from '../limits.ts';
+import { type Hop, placeOf, type Route, UnknownMaster } from './hops.ts';
+import { requireSetUp } from './set-up.ts';
 
-type Options = Pick<RedisOptions, 'tls' | 'connectTimeout' | 'disconnectTimeout'> & {
-  readonly host?: string;
-  readonly port?: number;
+/** The options of the library, and those that it passes on to the connectors. */
+export interface Dialing {
   /** in place of the network of this machine */
   readonly connectTcp?: ConnectTcp | undefined;
-};
+  /** receives the failures */
+  readonly route?: Route | undefined;
+  readonly hopRole?: Hop['role'];
+}
+
+type Options = Dialing &
+  Pick<RedisOptions, 'tls' | 'connectTimeout' | 'disconnectTimeout'> & {
+    readonly host?: string;
+    readonly port?: number;
+  };
+
+interface Place {
+  readonly host: string;
+  readonly port: number;
+}
 
 export class DialingConnector extends AbstractConnector {
   readonly #options: Options;
@@ -28,25 +48,20 @@ export class DialingConnector extends AbstractConnector {
     this.#options = options as Options;
   }
 
-  /** Never rejects: the library would end its client for good. It takes a destroyed socket for a failed
-   *  connection, and firstError for the reason. */
   override async connect(): Promise<Socket> {
-    const { host = 'localhost', port = 6379, tls, connectTimeout, connectTcp: connect } = this.#options;
+    const { host = 'localhost', port = 6379, tls, route, hopRole: role = 'server' } = this.#options;
     this.connecting = true;
+    delete this.firstError;
     this.#dialing = new AbortController();
     const { signal } = this.#dialing;
-    let socket: Socket;
     try {
-      const place = { host, port, connect, timeoutMs: connectTimeout ?? redisLimits.connectMs };
-      socket = await openSocket(place, tls === undefined ? null : { ...tls }, signal);
-      if (signal.aborted) socket.destroy();
+      this.stream = await open({ host, port }, tls, this.#options, signal);
     } catch (error) {
-      socket = new Socket();
-      socket.destroy();
-      this.firstError = error as Error;
+      this.stream = closedSocket();
+      if (signal.aborted) return this.stream as Socket;
+      this.firstError = route?.failed({ role, host, port }, error as Error, 'dial') ?? (error as Error);
     }
-    this.stream = socket;
-    return socket;
+    return this.stream as Socket;
   }
 
   override disconnect(): void {
@@ -60,31 +75,121 @@ export class DialingConnector extends AbstractConnector {
   }
 }
 
-interface Place {
-  readonly host: string;
-  readonly port: number;
-}
+type GroupOptions = Options & SentinelConnectionOptions & { readonly route: Route };
 
-/** The library's own connector of a group, with dials of dq: to the sentinels, and to the master that they
- *  name. It connects to the master itself, so it gets the address that answers. */
+/** Connects to the master that a sentinel names. */
 export class DialingSentinelConnector extends SentinelConnector {
+  readonly #options: GroupOptions;
+  /** by sentinel: why its connection failed */
+  readonly #lost = new Map<string, Error>();
+  #dialing = new AbortController();
+  readonly #route: Route;
+  readonly #own: Own;
+
   constructor(of: unknown) {
-    const options = of as SentinelConnectionOptions;
+    const options = of as GroupOptions;
     super(options);
-    // Both are private by their types only, and the library has no option for either. The tests of groups
-    // notice a library without them.
-    const own = this as unknown as {
-      connectToSentinel(place: Place, options?: object): unknown;
-      resolve(sentinel: Place): Promise<Place | null>;
-    };
-    const [connectToSentinel, resolve] = [own.connectToSentinel.bind(this), own.resolve.bind(this)];
-    own.connectToSentinel = (place, more) =>
-      connectToSentinel(place, { ...more, Connector: DialingConnector });
-    own.resolve = async (sentinel) => {
-      const master = await resolve(sentinel);
-      if (master === null) return null;
-      const timeoutMs = options.connectTimeout ?? redisLimits.connectMs;
-      return { ...master, host: await answeringAddress({ ...master, timeoutMs }) };
+    this.#options = options;
+    this.#route = options.route;
+    this.#own = this as unknown as Own;
+    const connectToSentinel = this.#own.connectToSentinel.bind(this);
+    this.#own.connectToSentinel = (sentinel, more) => {
+      const { connectTcp } = options;
+      const own = { Connector: DialingConnector, disableClientInfo: true, connectTcp };
+      const client = connectToSentinel(sentinel, { ...more, ...own });
+      requireSetUp(client);
+      client.on('error', (error: Error) => this.#lost.set(placeOf(sentinel), error));
+      return client;
     };
   }
+
+  /** Asks the sentinels in turn until one names a master. The library connects again after a failure, as to a
+   *  server. */
+  override async connect(): Promise<Socket> {
+    this.connecting = true;
+    delete this.firstError;
+    this.#dialing = new AbortController();
+    const { signal } = this.#dialing;
+    this.#route.clear();
+    let failure: Error | null = null;
+    while (!signal.aborted) {
+      const { done, value } = this.sentinelIterator.next();
+      if (done) this.sentinelIterator.reset(false);
+      if (done && failure !== null) break;
+      if (value === undefined) continue;
+      const sentinel = value as Place;
+      let hop: Hop = { role: 'sentinel', ...sentinel };
+      try {
+        this.#route.hop = hop;
+        hop = await this.#masterOf(sentinel);
+        this.#route.hop = hop;
+        const stream = await open(hop, this.#options.tls, this.#options, signal);
+        this.stream = stream;
+        void this.#own.initFailoverDetector();
+        return stream;
+      } catch (error) {
+        if (signal.aborted) break;
+        failure = this.#route.failed(hop, error as Error, 'dial');
+        // The next attempt asks the next sentinel.
+        if (hop.role === 'master') break;
+      }
+    }
+    const stream = closedSocket();
+    this.stream = stream;
+    if (failure !== null) this.firstError = this.#route.failure ?? failure;
+    return stream;
+  }
+
+  override disconnect(): void {
+    this.#dialing.abort(new Error('Connection is closed.'));
+    super.disconnect();
+  }
+
+  async #masterOf(sentinel: Place): Promise<Hop> {
+    const namedBy = placeOf(sentinel);
+    this.#lost.delete(namedBy);
+    let master: Place | null = null;
+    try {
+      master = await this.#own.resolve(sentinel);
+    } catch (error) {
+      const cause = this.#lost.get(namedBy) ?? (error as Error);
+      if (!/No such master/.test(cause.message)) throw cause;
+    }
+    const { name } = this.#options;
+    if (master === null)
+      throw new UnknownMaster(
+        `knows no master ${name}; end the address with the name that the sentinels use`,
+      );
+    return { role: 'master', ...master, namedBy };
+  }
+}
+
+/** Private by their types only, and the library has no option for them. The tests of groups notice a library
+ *  without them. */
+interface Own {
+  connectToSentinel(place: Place, options?: object): Redis;
+  resolve(sentinel: Place): Promise<Place | null>;
+  initFailoverDetector(): Promise<void>;
+}
+
+/** The name of `servername` is for servers that are named by IP: other ones have their own. */
+export function tlsFor(host: string, tls: ConnectionOptions): ConnectionOptions {
+  const { servername, ...others } = tls;
+  return isIP(host) === 0 || servername === undefined ? others : { ...others, servername };
+}
+
+function open(
+  { host, port }: Place,
+  tls: ConnectionOptions | undefined,
+  { connectTimeout, connectTcp: connect }: Options,
+  signal: AbortSignal,
+): Promise<Socket> {
+  const place = { host, port, connect, timeoutMs: connectTimeout ?? redisLimits.connectMs };
+  return openSocket(place, tls === undefined ? null : tlsFor(host, tls), signal);
+}
+
+function closedSocket(): Socket {
+  const socket = new Socket();
+  socket.destroy();
+  return socket;
 }

@@ -5,6 +5,7 @@
 // Invariant: every failure that is not a known rejection is unknown, and leads to a new connection.
 
 import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
+import { HopError } from './hops.ts';
 import { SetUpError } from './set-up.ts';
 
 interface Rejection {
@@ -77,6 +78,7 @@ export class UnsentError extends Error {
 /** The server's error reply; null = there was none. */
 function replyOf(error: Error): string | null {
   const { name, message } = error;
+  if (error instanceof HopError) return replyOf(error.origin);
   if (error instanceof SetUpError) return error.reply;
   if (name === 'ReplyError') return message;
   return lastRejection.test(message) ? message.replace(lastRejection, '') : null;
@@ -119,6 +121,7 @@ export function isScriptError(error: unknown): boolean {
 export const unknownReply = 'redis_unknown_reply';
 
 export function failureOf(error: unknown): StoreFailure {
+  if (error instanceof HopError) return failureOf(error.origin);
   if (error instanceof StoreError) return error.failure;
   if (!(error instanceof Error)) return { kind: 'unknown', code: 'redis_failed' };
   if (error instanceof UnsentError) return { kind: 'not_stored', code: 'redis_away' };

@@ -9,6 +9,7 @@ import { limits } from '../../../core/limits.ts';
 import { setTimeout } from '../../../runtime/time.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import { failureOf, unknownReply } from '../client/failures.ts';
+import { HopError } from '../client/hops.ts';
 import type { Bucket } from '../scripts/keys.ts';
 import { markerText, readMarker, whyForeign } from '../scripts/marker.ts';
 
@@ -105,9 +106,9 @@ export class Ownership {
     this.#marker = null;
   }
 
-  connectionFailed(error: Error): void {
+  connectionFailed(error: unknown, message = 'redis: the connection failed'): void {
     this.#noteError(error);
-    this.#failed('redis: the connection failed', error);
+    this.#failed(message, error);
   }
 
   /** The next script would stop half-way too, so none runs until all commands are allowed again. */
@@ -217,9 +218,10 @@ export class Ownership {
     this.logOnce(message, error);
   }
 
-  /** Keeps the first text of each failure code: one outage must not be reported once per error text. */
+  /** Keeps the first text of each failure code and step: one outage must not be reported once per error
+   *  text. */
   #noteError(error: unknown): void {
-    const { code } = failureOf(error);
+    const code = [failureOf(error).code, error instanceof HopError ? error.step : ''].join();
     if (this.#errorText?.code !== code) this.#errorText = { code, text: wordsOf(error) };
   }
 

@@ -123,6 +123,11 @@ export class Shard {
     return redisAddress(this.#options.url).shown;
   }
 
+  /** false: any certificate of its servers is accepted */
+  get verifiesTls(): boolean {
+    return redisAddress(this.#options.url).verifyTls;
+  }
+
   /** Connected, and the marker is ours. Of a Cluster: some nodes may be frozen, but not all. */
   get isReady(): boolean {
     return this.#ownership.marker !== null && this.#overdue.size < mastersOf(this.#client);
@@ -190,7 +195,7 @@ export class Shard {
       await beginToConnect(this.#client);
       await this.#ownership.prove();
     } catch (error) {
-      this.#ownership.logOnce('redis: cannot connect', error);
+      this.#ownership.connectionFailed(error, 'redis: cannot connect');
     }
   }
 
