@@ -188,7 +188,7 @@ describe('options of a job', () => {
   it('are rejected by name', async () => {
     const wrong = async (query: string) => (await dq.push('report', '1', query)).body.detail;
     expect(await wrong('?maxAttempts=0')).toBe('maxAttempts: must be a number from 1 to 100, not 0');
-    expect(await wrong('?backoff=soon')).toMatch(/^backoff\[0\]: /);
+    expect(await wrong('?backoff=soon')).toMatch(/^backoff: must be "2n\+1", a list/);
     expect(await wrong('?backoff=[')).toMatch(/^backoff: must be 2n\+1, waits/);
     expect(await wrong('?deadline=tomorrow')).toMatch(/^deadline: must be a duration such as 2h/);
     expect(await wrong('?delay=2h&deadline=1h')).toMatch(/^deadline: must be later than the first attempt, /);
