@@ -188,6 +188,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
       text: 'if (isBefore(outcome.at, from)) this.#positions = await this.#askPositions();\n        else',
       by: 'if (isBefore(from, outcome.at))',
     },
+    livesBecause: 'the next round begins with a sign, which names the same positions and notices it',
   },
   {
     name: 'journal-rows-by-number',

@@ -464,10 +464,18 @@ export class Faults {
   }
 
   #mysqlTrouble(dice: Dice): void {
-    const { journal } = this.#scene;
+    const { journal, occasions } = this.#scene;
     const mood = dice.pick(['away', 'away', 'slow', 'failing', 'restored'] as const);
     const ms = dice.pick([1_000, 10_000, 30_000]) * dice.next();
     if (journal === null) return;
+    if (mood === 'slow' && dice.chance(0.5)) {
+      this.#tell(`MySQL will be slow for ${seconds(ms)} when a healing puts jobs back`);
+      occasions.add('healing', (phase) => {
+        if (phase === 'jobs') this.#turnMysql(journal, mood, ms);
+        return phase === 'jobs';
+      });
+      return;
+    }
     if (mood !== 'restored') {
       this.#turnMysql(journal, mood, ms);
       return;

@@ -2,9 +2,11 @@
 
 /** `call`: a request arrives at a receiver. `commit`: after the COMMIT, before its replies. `reload`: in a
  *  reload the master forks a worker, sends it a message, or reads that it is ready or gone. `registry`:
- *  after a write to the registry, before its reply. `work`: a step of a schedule or an operation. */
-type What = 'call' | 'commit' | 'reload' | 'registry' | 'work';
-/** Returns true when it waits no longer. `key`: of the called job, or the name of the write. */
+ *  after a write to the registry, before its reply. `work`: a step of a schedule or an operation.
+ *  `healing`: a healing begins its next phase. */
+type What = 'call' | 'commit' | 'reload' | 'registry' | 'work' | 'healing';
+/** Returns true when it waits no longer. `key`: of the called job, or the name of the write, step or
+ *  phase. */
 type Act = (key: string) => boolean;
 
 export class Occasions {

@@ -172,7 +172,8 @@ export class World {
       operations: !hasJournal && machines === 1,
     };
     this.#workKinds = drawn.filter((kind) => canWork[kind]);
-    const journal = hasJournal ? new JournalSide({ loop, judge, ledger, network, peerWaitMs, shards }) : null;
+    const ofJournal = { loop, judge, ledger, network, occasions, peerWaitMs, shards };
+    const journal = hasJournal ? new JournalSide(ofJournal) : null;
     const laws = journal?.laws ?? null;
     const redis =
       ground === null

@@ -5,6 +5,7 @@ import type { Judge } from '../judge.ts';
 import type { Ledgers } from '../ledgers.ts';
 import type { Loop } from '../loop.ts';
 import type { Network } from '../network.ts';
+import type { Occasions } from '../occasions.ts';
 import type { Process } from '../process.ts';
 import { JournalLaws } from './laws.ts';
 import { SimMysql } from './mysql.ts';
@@ -19,6 +20,7 @@ export interface JournalSideOptions {
   readonly shards: number;
   readonly peerWaitMs: number;
   readonly network: Network;
+  readonly occasions: Occasions;
 }
 
 export class JournalSide {

@@ -10,6 +10,7 @@ import { type Entry, keyOf, seconds } from '../ledger.ts';
 import type { Ledgers } from '../ledgers.ts';
 import type { Loop } from '../loop.ts';
 import type { Network } from '../network.ts';
+import type { Occasions } from '../occasions.ts';
 import type { Process } from '../process.ts';
 
 /** What the records say about an id. */
@@ -56,6 +57,7 @@ export interface JournalLawsOptions {
   /** a healing waits so long for an instance */
   readonly peerWaitMs: number;
   readonly network: Pick<Network, 'slowUntil'>;
+  readonly occasions: Occasions;
 }
 
 /** An end in the store whose record is awaited. */
@@ -189,7 +191,7 @@ export class JournalLaws {
 
   /** `text`: of the field `heal` */
   noted(shard: number, text: string): void {
-    const { loop, judge } = this.#options;
+    const { loop, judge, occasions } = this.#options;
     const losses = this.#of(shard);
     const [, id, phase] = text.split(' ');
     const { note, beforeNote } = losses.noted;
@@ -209,6 +211,7 @@ export class JournalLaws {
       loop.tell(`Shard ${shard} of Redis notes that it lost changes.`);
       judge.check(losses.hasLost, 'journal: no loss is noticed without one', () => text);
     }
+    if (known?.phase !== phase) occasions.happened('healing', phase);
     losses.noted = {
       note: { id: Number(id), phase, at: known?.at ?? loop.at },
       beforeNote: known === null ? new Map(this.#newest) : beforeNote,
