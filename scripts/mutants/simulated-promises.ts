@@ -184,6 +184,57 @@ export const promiseMutants: readonly SimulatedMutant[] = [
       by: 'this.#notedAt === null',
     },
   },
+  // A deadline of a job (test/sim/deadlines.ts).
+  {
+    name: 'attempt-starts-after-the-deadline',
+    edit: {
+      file: notifier('job-starter'),
+      text: 'storageNow <= deadlineOf(optionsIn(extension), held.job)',
+      by: 'storageNow > 0',
+    },
+  },
+  {
+    name: 'job-expires-3-s-early',
+    edit: {
+      file: notifier('job-starter'),
+      text: 'storageNow <= deadlineOf(optionsIn(extension), held.job)',
+      by: 'storageNow + 3_000 <= deadlineOf(optionsIn(extension), held.job)',
+    },
+  },
+  {
+    name: 'job-without-time-for-a-retry-waits',
+    faults: 'receiverDown',
+    edit: {
+      file: 'src/core/verdict.ts',
+      text: "settlement.kind === 'retry' && settlement.delayMs > leftMs;",
+      by: "settlement.kind === 'retry' && settlement.delayMs > leftMs + 86_400_000;",
+    },
+  },
+  {
+    name: 'moved-job-keeps-its-deadline',
+    edit: {
+      file: 'src/core/extension.ts',
+      text: 'isMoved && dueAt > deadline ?',
+      by: 'isMoved && dueAt < 0 ?',
+    },
+  },
+  {
+    name: 'client-gets-a-job-after-its-deadline',
+    faults: 'topicOff',
+    edit: {
+      file: 'src/intake/pull/puller.ts',
+      text: 'pulledAt <= deadlineOf(optionsIn(job.extension), job)',
+      by: 'pulledAt > 0',
+    },
+  },
+  {
+    name: 'expired-job-dies-for-another-reason',
+    edit: {
+      file: notifier('job-starter'),
+      text: "this.#options.settler.bury(held, 'expired', null);",
+      by: "this.#options.settler.bury(held, 'gone', null);",
+    },
+  },
   {
     name: 'topic-takes-all-slots',
     edit: {

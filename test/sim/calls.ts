@@ -1,6 +1,7 @@
 // What the receivers of a world saw, and the rules on it.
 
 import { limits } from '../../src/core/limits.ts';
+import type { Deadlines } from './deadlines.ts';
 import type { Judge } from './judge.ts';
 import type { Lead } from './lead.ts';
 import type { CallRecord, LeaseRecord } from './ledger.ts';
@@ -23,6 +24,7 @@ export interface Request {
 export interface CallsOptions {
   readonly loop: Loop;
   readonly judge: Judge;
+  readonly deadlines: Deadlines;
   readonly ledger: Ledgers;
   readonly topics: TopicTable;
   readonly occasions: Occasions;
@@ -87,6 +89,7 @@ export class Calls {
       '7 only outcomes count as attempts',
       () => `${key}: attempt ${attempt} after ${lease.failures} failures`,
     );
+    this.#options.deadlines.attempted(lease, ledger.steppedAt);
     const entry = ledger.entries.get(key);
     if (ended === null && entry !== undefined) {
       judge.check(

@@ -24,6 +24,7 @@ import type {
   RunOutcome,
 } from '../../src/ports/job-store.ts';
 import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
+import { type Deadlines, deadlineOf } from './deadlines.ts';
 import type { Judge } from './judge.ts';
 import type { Loop } from './loop.ts';
 import type { MailServer } from './mail.ts';
@@ -45,6 +46,8 @@ export interface LeaseRecord {
   readonly failures: number;
   readonly strikes: number;
   readonly timeoutMs: number;
+  /** of its job, epoch ms; Infinity: none */
+  readonly deadline: number;
   /** ms that the wall clock stepped ahead while no dq-store ran: it ends so much earlier */
   unseenMs: number;
   /** ms that the wall clock stepped back while no dq-store ran, or that of Redis: it ends so much later */
@@ -77,6 +80,8 @@ export interface Entry {
   /** of the push that stored it */
   readonly tag: string;
   readonly body: Buffer;
+  /** version of the push */
+  readonly origin: number;
   version: number;
   dueAt: number;
   /** The wall clock was not stepped since the due time was set: it tells early from late. */
@@ -103,6 +108,7 @@ export interface LedgerSnapshot {
 /** What the store puts back. `deadAt`: epoch ms; null: it waits. `isTold`: its alert is settled. */
 export interface RestoredRow extends JobKey {
   readonly version: number;
+  readonly origin: number;
   readonly dueAt: number;
   readonly failures: number;
   readonly body: Buffer;
@@ -170,6 +176,7 @@ export interface LedgerOptions {
   readonly judge: Judge;
   readonly topics: TopicTable;
   readonly mails: MailServer;
+  readonly deadlines: Deadlines;
   readonly network: Network;
   readonly retryUnitMs: number;
   /** Nothing that happens in this world loses a message. */
@@ -408,7 +415,8 @@ export class Ledger {
     const { topic, id } = job;
     const body = Buffer.from(job.body);
     this.#bodies.set(tag, body);
-    const entry: Entry = { key, topic, id, tag, body, version, dueAt, isDueKnown: true, ...fresh };
+    const known = { key, topic, id, tag, body, origin: version, version, dueAt, isDueKnown: true };
+    const entry: Entry = { ...known, ...fresh };
     this.entries.set(key, entry);
     for (const listener of this.listeners) listener.pushed?.(entry, old);
     this.#tell(`The store holds push ${tag}: ${key}, ${inTime(dueAt - this.#wall)}.`);
@@ -429,7 +437,7 @@ export class Ledger {
 
   /** A row of the journal is put back. */
   restored(row: RestoredRow): void {
-    const { topic, id, version, dueAt, failures, deadAt, isTold } = row;
+    const { topic, id, version, origin, dueAt, failures, deadAt, isTold } = row;
     const key = keyOf(row);
     const old = this.entries.get(key);
     this.#check(
@@ -449,7 +457,8 @@ export class Ledger {
     const isKnown = this.steps === 0;
     const state = deadAt === null ? 'live' : 'dead';
     const entry: Entry = {
-      ...{ key, topic, id, tag, body, version, dueAt, isDueKnown: isKnown, failures, strikes: 0, state },
+      ...{ key, topic, id, tag, body, version, origin, dueAt, isDueKnown: isKnown },
+      ...{ failures, strikes: 0, state },
       ...{ deadAt: (deadAt ?? 0) - this.#options.loop.wallOffset, isAgeKnown: isKnown, lease: null },
     };
     this.entries.set(key, entry);
@@ -605,7 +614,8 @@ export class Ledger {
     const timeoutMs = Math.min(...this.#topicsOf(entry).map((topic) => topic.timeoutMs));
     const { token, leaseMs: ms } = job;
     const { at } = this.#options.loop;
-    const lease = { token, version, key, owner, at, ms, firstMs: ms, failures, strikes, timeoutMs };
+    const deadline = deadlineOf(entry);
+    const lease = { token, version, key, owner, at, ms, firstMs: ms, failures, strikes, timeoutMs, deadline };
     const pull = isPulled(owner) ? new PullRecord() : null;
     entry.lease = { ...lease, unseenMs: 0, behindMs: 0, wasForgotten: false, ended: null, call: null, pull };
     this.leases.set(token, entry.lease);
@@ -705,7 +715,7 @@ export class Ledger {
     entry.lease = null;
     if (verb === 'ack') this.#acked(entry, lease);
     else if (verb === 'retry') this.#retried(entry, lease, item);
-    else if (verb === 'bury') this.#buried(entry, item);
+    else if (verb === 'bury') this.#buried(entry, lease, item);
   }
 
   /** A lease of a client ends as a client with its text asks, by its time, or unseen by every client. */
@@ -727,8 +737,9 @@ export class Ledger {
       );
       return;
     }
-    const isUnseen = verb === 'release' && !pull.wasSent;
-    if (isUnseen) this.#count('unseen release');
+    const isLate = verb === 'bury' && item.reason === 'expired' && item.attempt === null;
+    const isUnseen = (verb === 'release' || isLate) && !pull.wasSent;
+    if (isUnseen) this.#count(`unseen ${verb}`);
     this.#check(
       isUnseen || pull.asksFor(verb, verb === 'retry' ? (item.delayMs ?? 0) : null, item.reason),
       '2 only a client with the text of a lease changes it',
@@ -756,10 +767,12 @@ export class Ledger {
     this.#end(entry, 'acked');
   }
 
-  #retried(entry: Entry, { call, pull }: LeaseRecord, item: FinishItem): void {
+  #retried(entry: Entry, lease: LeaseRecord, item: FinishItem): void {
+    const { call, pull } = lease;
     const maxAttempts = Math.max(...this.#topicsOf(entry).map((topic) => topic.maxAttempts));
     const hasOwnWait = item.ifExpired !== true && pull?.hasOwnWait(item.delayMs ?? 0) === true;
     if (!hasOwnWait) this.#checkWait(entry, call, item.delayMs ?? 0);
+    this.#options.deadlines.retried(entry, lease, item.delayMs ?? 0, this.steppedAt);
     this.#check(call !== null || pull !== null, '7 a retry follows a call', () => entry.key);
     entry.failures += 1;
     entry.strikes = 0;
@@ -773,19 +786,30 @@ export class Ledger {
   }
 
   /** 1, 3, 5 … units, and at least what the receiver asks for. */
-  #checkWait(entry: Entry, call: CallRecord | null, delayMs: number): void {
+  #waitOf(entry: Entry, call: CallRecord | null): { readonly leastMs: number; readonly mostMs: number } {
     const { retryUnitMs } = this.#options;
     const askedMs = call?.status === 429 ? retryAfterMs : 0;
     const leastMs = Math.max((2 * entry.failures + 1) * retryUnitMs, askedMs);
     const jitter = Math.max(...this.#topicsOf(entry).map((topic) => topic.jitter));
+    return { leastMs, mostMs: leastMs * (1 + jitter) + 1 };
+  }
+
+  #checkWait(entry: Entry, call: CallRecord | null, delayMs: number): void {
+    const { leastMs, mostMs } = this.#waitOf(entry, call);
     this.#check(
-      delayMs >= leastMs && delayMs <= leastMs * (1 + jitter) + 1,
+      delayMs >= leastMs && delayMs <= mostMs,
       '7 attempts are 1, 3, 5 … units apart',
       () => `${entry.key}: ${delayMs} ms after ${entry.failures + 1} failures, due are ${leastMs}`,
     );
   }
 
-  #buried(entry: Entry, item: FinishItem): void {
+  #buried(entry: Entry, lease: LeaseRecord, item: FinishItem): void {
+    if (item.reason === 'expired') this.#expired(entry, lease, item);
+    this.#check(
+      item.attempt !== null || item.reason === 'expired',
+      '7 a job without an attempt dies as expired',
+      () => `${entry.key}: ${item.reason}`,
+    );
     if (item.attempt !== null) entry.failures += 1;
     const { failures } = entry;
     // No upper bound: each earlier failure was below the maximum of its time (#retried), and a topic that was
@@ -797,6 +821,13 @@ export class Ledger {
       () => `${entry.key}: dead after ${failures} of ${least}`,
     );
     this.#die(entry);
+  }
+
+  #expired(entry: Entry, lease: LeaseRecord, item: FinishItem): void {
+    const { call, pull } = lease;
+    const ownMs = pull?.longestWait ?? 0;
+    const waitMs = item.attempt === null ? null : Math.max(ownMs, this.#waitOf(entry, call).mostMs);
+    this.#options.deadlines.expired(entry, lease, waitMs, this.steppedAt);
   }
 
   recovered(how: How, { held, dead, isFull, instance }: Recovered): void {

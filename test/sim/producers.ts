@@ -26,6 +26,10 @@ const changing: ReadonlySet<string> = new Set(['run', 'rescheduled', 'requeued']
 /** Ids that producers choose, in each topic: few, so that they meet. */
 const idsOfTopic = 8;
 const idPrefix = 'job ';
+/** Of the worlds, and of the pushes in such a world. */
+const deadlineShares = { worlds: 0.25, pushes: 0.4 };
+/** A deadline is so much later than the due time at most. */
+const deadlineMsMax = 12_000;
 const retryMs = 300;
 const retriesMax = 100;
 /** Numbers of the pushes while faults happen are below. */
@@ -38,6 +42,7 @@ export class Producers {
   readonly #instances: Instances;
   readonly #pushes: Push[] = [];
   #sentLater = 0;
+  readonly #hasDeadlines: boolean;
   /** of the last push after the faults */
   #last: PushOutcome | null = null;
   readonly outcomes: Record<PushOutcome['kind'], number> = {
@@ -47,6 +52,7 @@ export class Producers {
   constructor(scene: Scene, instances: Instances) {
     this.#scene = scene;
     this.#instances = instances;
+    this.#hasDeadlines = scene.loop.stream('deadlines').chance(deadlineShares.worlds);
   }
 
   /** The store takes pushes again. One that was not stored is sent again. */
@@ -106,14 +112,18 @@ export class Producers {
     const delayMs = dice.chance(0.5) ? dice.below(20_000) : null;
     const hasInstant = delayMs === null && dice.chance(0.2);
     const filling = dice.chance(0.1) ? dice.below(20_000) : dice.below(60);
+    const id = dice.chance(0.5) ? `${idPrefix}${dice.below(idsOfTopic)}` : undefined;
+    const at = hasInstant ? wallNow() + dice.below(10_000) : null;
+    const deadline = this.#deadline(tag, at ?? wallNow() + (delayMs ?? 0));
     const request = {
-      id: dice.chance(0.5) ? `${idPrefix}${dice.below(idsOfTopic)}` : undefined,
+      id,
       delay: delayMs === null ? undefined : `${delayMs}ms`,
-      at: hasInstant ? String(wallNow() + dice.below(10_000)) : undefined,
+      at: at === null ? undefined : String(at),
+      deadline: deadline === null ? undefined : String(deadline),
       mode: dice.pick([undefined, undefined, 'keep', 'reject']),
       inQuery: false,
       contentType: 'text/plain',
-      body: Buffer.from(`${tag};${'x'.repeat(filling)}`),
+      body: Buffer.from(`${tag};${deadline === null ? '' : `${deadline};`}${'x'.repeat(filling)}`),
       isLiteral: true,
     };
     let job: PushJob;
@@ -125,8 +135,18 @@ export class Producers {
       return null;
     }
     const delay = delayMs === null ? '' : `, delay ${seconds(delayMs)}`;
-    loop.tell(`A producer pushes ${tag} to ${process.title}: ${topic}/${job.id}, ${job.mode}${delay}.`);
+    const until = deadline === null ? '' : `, deadline in ${seconds(deadline - wallNow())}`;
+    loop.tell(
+      `A producer pushes ${tag} to ${process.title}: ${topic}/${job.id}, ${job.mode}${delay}${until}.`,
+    );
     return job;
+  }
+
+  /** Epoch ms; null: without one. Of a stream of its own, so that the other pushes stay the same. */
+  #deadline(tag: string, dueAt: number): number | null {
+    if (!this.#hasDeadlines || isLater(tag)) return null;
+    const dice = this.#scene.loop.stream(`deadline ${tag}`);
+    return dice.chance(deadlineShares.pushes) ? dueAt + 1 + dice.below(deadlineMsMax) : null;
   }
 
   #settle(push: Push, outcome: PushOutcome): void {

@@ -101,7 +101,7 @@ export class PullClients {
       ...{ scene: this.scene, process: server.process, desk: server.desk, name: 'pull' },
       act: (socket) => server.desk.pull(socket, name, ask),
       onSent: (items) => {
-        for (const { lease } of items) this.#recordOf(lease)?.pull?.see();
+        for (const { lease } of items) this.#sent(this.#recordOf(lease));
       },
       onEnd: (end) => {
         this.waits.delete(wait);
@@ -110,6 +110,13 @@ export class PullClients {
       },
     });
     return request;
+  }
+
+  #sent(record: LeaseRecord | null): void {
+    const { deadlines, ledger } = this.scene;
+    if (record === null || record.pull === null) return;
+    record.pull.see();
+    deadlines.attempted(record, ledger.steppedAt);
   }
 
   /** The rules on jobs that a client got. */

@@ -39,6 +39,11 @@ export class PullRecord {
     );
   }
 
+  /** to the next attempt, as a client asked for it */
+  get longestWait(): number {
+    return Math.max(0, ...this.#asked.map(({ verb, ms }) => (verb === 'retry' ? (ms ?? 0) : 0)));
+  }
+
   /** The wait to the next attempt is that of a client. */
   hasOwnWait(ms: number): boolean {
     return this.#asked.some((asked) => asked.verb === 'retry' && asked.ms === ms);

@@ -5,6 +5,7 @@ import type { Registry } from '../../src/ports/registry.ts';
 import type { Database } from '../../src/runtime/database.ts';
 import type { Calls } from './calls.ts';
 import type { Port } from './channel.ts';
+import type { Deadlines } from './deadlines.ts';
 import type { Disk } from './disk.ts';
 import type { Follower } from './follow-engine.ts';
 import type { JournalSide } from './journal/journal-side.ts';
@@ -35,6 +36,7 @@ export interface Scene {
   readonly incarnations: Incarnations;
   readonly loop: Loop;
   readonly judge: Judge;
+  readonly deadlines: Deadlines;
   readonly topics: TopicTable;
   readonly ledger: Ledgers;
   readonly calls: Calls;

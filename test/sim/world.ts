@@ -11,6 +11,7 @@ import { schema } from '../../src/store/sqlite/file/schema.ts';
 import { Calls } from './calls.ts';
 import { Port } from './channel.ts';
 import { DeadNotifiers } from './dead-notifiers.ts';
+import { Deadlines } from './deadlines.ts';
 import { Disk } from './disk.ts';
 import { type FaultKind, Faults, harmless, kindsOf, orderly, renewing, type StoreName } from './faults.ts';
 import { Follower } from './follow-engine.ts';
@@ -140,10 +141,11 @@ export class World {
     const isOneGeneration = !this.#kinds.some((kind) => renewing.includes(kind));
     const isOrderly = this.#kinds.every((kind) => orderly.includes(kind));
     const shards = ground === null ? 1 : this.#shards();
+    const isGentle = isOrderly || this.#kinds.every((kind) => harmless.includes(kind));
+    const deadlines = new Deadlines({ loop, judge, isGentle });
     const toLedger = {
-      ...{ loop, judge, topics, mails, network },
+      ...{ loop, judge, topics, mails, deadlines, network, isGentle },
       retryUnitMs: config['retry.unit'],
-      isGentle: isOrderly || this.#kinds.every((kind) => harmless.includes(kind)),
     };
     const hasJournal = config['mysql.url'] !== '';
     const drawn = plan.works ?? drawWorks(loop.stream('works'));
@@ -156,7 +158,7 @@ export class World {
     const lead =
       ground !== null && this.#hasLead() ? new Lead({ loop, judge, network, topics, isOrderly }) : null;
     const ofCalls = { isOneGeneration, isOrderly, slots, lead };
-    const calls = new Calls({ loop, judge, ledger, topics, occasions, ...ofCalls });
+    const calls = new Calls({ loop, judge, deadlines, ledger, topics, occasions, ...ofCalls });
     const dice = loop.stream('tables');
     const disk = new Disk({ loop, db, ledger: first, network });
     const retentionMs = config['dead.retention'];
@@ -209,7 +211,7 @@ export class World {
     };
     const own = { instance: instances[0], prefix: '', incarnations: { masters: 0, workers: 0 } };
     this.#scene = {
-      ...{ loop, judge, topics, ledger, calls, follower, disk, occasions, db },
+      ...{ loop, judge, deadlines, topics, ledger, calls, follower, disk, occasions, db },
       ...{ ...common, ...upkeep, ...own },
     };
     this.#receivers = new Receivers(this.#scene);
@@ -317,6 +319,7 @@ export class World {
       ...this.#deadNotifiers.counts,
       ...ofWorks,
       ...this.#scene.lead?.counts,
+      ...this.#scene.deadlines.counts,
     };
     const { violation } = this.#judge;
     const kinds = { faults: this.#kinds, works: this.#workKinds };

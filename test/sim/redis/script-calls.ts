@@ -153,8 +153,7 @@ export function readRestores({ args, reply }: Ran): {
     const key = cursor.key();
     const state = cursor.uint(1);
     cursor.slice(1);
-    const version = cursor.uint(7);
-    cursor.slice(7);
+    const [version, origin] = [cursor.uint(7), cursor.uint(7)];
     const [dueAt, failures] = [cursor.uint(6), cursor.uint(2)];
     cursor.slice(6);
     const deathAt = cursor.uint(6);
@@ -167,7 +166,7 @@ export function readRestores({ args, reply }: Ran): {
     const kind = answers.uint(1);
     answers.slice(restoreBytes[kind] ?? 0);
     const deadAt = state === 3 ? deathAt : null;
-    if (kind === 1) put.push({ ...key, version, dueAt, failures, body, deadAt, isTold });
+    if (kind === 1) put.push({ ...key, version, origin, dueAt, failures, body, deadAt, isTold });
     else if (kind === 2) removed.push(key);
   }
   return { put, removed };
