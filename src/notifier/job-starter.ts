@@ -1,6 +1,7 @@
 // Starts the call of each reserved job, or releases the job: where its topic cannot be called, its lease is
 // too short, the capacity was granted to others meanwhile, or another job is called alone. Buries a job whose
-// deadline has passed. A notifier that stood still while it reserved may lead no more.
+// deadline has passed, and releases one whose deadline may have passed. A notifier that stood still while it
+// reserved may lead no more.
 // Invariant: a call starts only while its topic's timeout plus limits.leaseReserveMs of its lease are left,
 // counted from before the reserve was sent. So no attempt outlives its lease.
 
@@ -130,6 +131,7 @@ export class JobStarter {
       return null;
     }
     const mayCall = this.#options.leadership.leads && !this.#isDraining;
+    if (mayHaveExpired(held)) return null;
     return !this.#isTooShort(held) && isCalled(target.topic) && mayCall ? target : null;
   }
 
@@ -152,4 +154,14 @@ export class JobStarter {
       log.error('notifier: cannot look up a topic; its jobs are held', error, { topic });
     }
   }
+}
+
+/** A slow answer leaves open when the store read its clock: at the earliest as the reserve was sent. A job
+ *  that waits to be called alone grows older, too. The next reserve decides. */
+function mayHaveExpired({ job, leaseFrom, surelyEndsAt, clockOffset }: Held): boolean {
+  const { extension } = job;
+  if (extension === undefined) return false;
+  const answeredAt = surelyEndsAt - job.leaseMs;
+  const latestNow = monotonicNow() + clockOffset + (answeredAt - leaseFrom);
+  return latestNow > deadlineOf(optionsIn(extension), job);
 }

@@ -469,6 +469,30 @@ describe('notifier: options of a job', () => {
     ]);
   });
 
+  it('after a slow answer to a reserve no attempt starts past the deadline', async () => {
+    const time = useJumpingTime();
+    const rig = await startRig({ clock: time.wall });
+    const sink = await startSink();
+    await rig.topic('t', sink.url);
+    await rig.push('t', 'a', { extension: extensionOf({ deadline: time.wall() + 60_000 }) });
+    await time.jump(59_000);
+    let isSlow = true;
+    const jobs: JobStore = Object.assign(Object.create(rig.store.jobs), {
+      async reserve(...given: Parameters<JobStore['reserve']>) {
+        const reserved = await rig.store.jobs.reserve(...given);
+        if (isSlow && reserved.jobs.length > 0) await time.jump(2_000);
+        isSlow &&= reserved.jobs.length === 0;
+        return reserved;
+      },
+    });
+    await rig.run(createNotifier(rig.context({ store: { ...rig.store, jobs } })));
+    await until('it is settled', () => rig.counted('t', 'dead') + rig.counted('t', 'delivered') === 1);
+    expect(isSlow).toBe(false);
+    expect(sink.arrivals).toEqual([]);
+    const { items } = await rig.store.dead.list({}, 10, null);
+    expect(items).toMatchObject([{ id: 'a', buryReason: 'expired', failures: 0 }]);
+  });
+
   it('a backlog past its deadline does not delay the jobs behind it', async () => {
     const rig = await startRig();
     const sink = await startSink();
