@@ -12,7 +12,8 @@ export async function commandLinePage(): Promise<string> {
   return `# Command line
 
 \`dq --help\` lists the commands, and \`dq COMMAND --help\` shows one. [Errors](errors.md#exit-codes) lists the exit
-codes. Commands print data on stdout and messages on stderr. \`list\`, \`show\`, \`create\` and
+codes. Commands print data on stdout and messages on stderr. Times are local, with their offset, on a terminal, and
+UTC in a pipe and with \`--json\`. \`list\`, \`show\`, \`create\` and
 \`delete\` are synonyms of \`ls\`, \`get\`, \`add\` and \`rm\`.
 
 ## Options of commands that call a daemon

@@ -141,6 +141,7 @@ describe.skipIf(await lacks('mysql'))('a first start with a wrong MySQL', patien
     const env = { DQ_MYSQL__URL: `mysql://dq:${password}@127.0.0.1:${server.port}/unknown` };
     const daemon = await startDaemon({ env });
     await until('the first reason is printed', () => /not ready: .*no answer/.test(daemon.output()));
+    expect(daemon.output()).not.toContain('ready in');
     server.process.thaw();
     await expectNamed(daemon, /Access denied for user 'dq'@/, env);
     const dq = (...args: string[]) => runDq([...args, '--data-dir', daemon.dataDir]);

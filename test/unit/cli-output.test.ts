@@ -1,5 +1,6 @@
-import { describe, expect, it } from 'vitest';
-import { escapeControls, excerpt, tableOf, withCaret } from '../../src/cli/output/output.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { escapeControls, excerpt, shownInstant, tableOf, withCaret } from '../../src/cli/output/output.ts';
+import { parseInstant } from '../../src/core/duration.ts';
 
 /** Columns a terminal gives to a text of ASCII and Chinese. */
 const width = (text: string) => Array.from(text).reduce((sum, c) => sum + (/[⺀-鿿＀-￠]/.test(c) ? 2 : 1), 0);
@@ -24,6 +25,36 @@ describe('tableOf', () => {
         ['b', ''],
       ]),
     ).toBe('a  long text\nb');
+  });
+});
+
+describe('shownInstant', () => {
+  const terminal = { isTTY: true };
+  const zone = (name: string) => {
+    const before = process.env['TZ'];
+    process.env['TZ'] = name;
+    onTestFinished(() => {
+      if (before === undefined) delete process.env['TZ'];
+      else process.env['TZ'] = before;
+    });
+  };
+
+  it.each([
+    ['Asia/Shanghai', '2030-01-31T09:30:00.123Z', '2030-01-31T17:30:00.123+08:00'],
+    ['America/St_Johns', '2030-01-31T02:00:00.000Z', '2030-01-30T22:30:00.000-03:30'],
+    ['Europe/Berlin', '2030-07-01T00:00:00.000Z', '2030-07-01T02:00:00.000+02:00'],
+    ['Europe/Berlin', '2030-01-01T00:00:00.000Z', '2030-01-01T01:00:00.000+01:00'],
+    ['UTC', '2030-01-01T00:00:00.000Z', '2030-01-01T00:00:00.000+00:00'],
+  ])('a terminal in %s: %s', (name, at, shown) => {
+    zone(name);
+    expect(shownInstant(at, terminal)).toBe(shown);
+    // As --since and --at read it
+    expect(parseInstant(shown)).toEqual({ ok: true, value: Date.parse(at) });
+  });
+
+  it('a pipe: as dq sent it', () => {
+    zone('Asia/Shanghai');
+    expect(shownInstant('2030-01-31T09:30:00.123Z', {})).toBe('2030-01-31T09:30:00.123Z');
   });
 });
 

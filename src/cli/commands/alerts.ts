@@ -7,7 +7,7 @@ import { isMailAddress } from '../../core/alert-receiver.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { readPages } from '../daemon/read-pages.ts';
 import { limitOf } from '../flags.ts';
-import { excerpt, printData, printTable, say, words } from '../output/output.ts';
+import { excerpt, printData, printTable, say, shownInstant, words } from '../output/output.ts';
 
 const excerptMax = 60;
 const detailMax = 160;
@@ -44,12 +44,12 @@ async function list(flags: DaemonOptions & { readonly limit: string }): Promise<
     for (const { at, kind, state, about, topic, id, alert: mail, detail } of incidents) {
       states.add(mail);
       const what = `${kind} ${state}`;
-      incidentRows.push([at, what, topic ?? '', id ?? about, '', mail, excerpt(detail, detailMax)]);
+      incidentRows.push([shownInstant(at), what, topic ?? '', id ?? about, '', mail, excerpt(detail, detailMax)]);
     }
     for (const one of items) {
       states.add(one.state);
       const last = words(one.lastReason, one.status, excerpt(one.replyExcerpt, excerptMax));
-      jobRows.push([one.deadAt, one.reason, one.topic, one.id, one.attempt, one.state, last]);
+      jobRows.push([shownInstant(one.deadAt), one.reason, one.topic, one.id, one.attempt, one.state, last]);
     }
   });
   if (!flags.json)

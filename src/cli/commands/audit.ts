@@ -5,7 +5,7 @@ import type { AuditEntryJson } from '../../contract/api/audit.ts';
 import { type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { printPages } from '../daemon/read-pages.ts';
 import { flagNames, limitOf } from '../flags.ts';
-import { excerpt } from '../output/output.ts';
+import { excerpt, instantOf } from '../output/output.ts';
 
 interface Flags extends DaemonOptions {
   readonly topic?: string;
@@ -31,7 +31,7 @@ async function list(flags: Flags): Promise<void> {
     flags,
     { path: ['v1', 'audit'], query, flags: flagNames(Object.keys(query)) },
     {
-      AT: 'at',
+      AT: instantOf('at'),
       ACTOR: 'actor',
       ADDRESS: 'address',
       ACTION: 'action',

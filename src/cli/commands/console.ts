@@ -10,7 +10,7 @@ import { ask, callsDaemon, clientOf, type DaemonOptions, daemonCommand } from '.
 import { consoleOf } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';
 import { gatherItems, scopesHelp } from '../flags.ts';
-import { printData, printItems, say } from '../output/output.ts';
+import { instantOf, printData, printItems, say } from '../output/output.ts';
 
 interface LinkFlags extends DaemonOptions {
   readonly scope?: readonly string[];
@@ -97,8 +97,8 @@ async function list(flags: DaemonOptions): Promise<void> {
       TOPICS: 'topics',
       'SIGNED IN BY': 'signedInBy',
       ADDRESS: 'address',
-      'USED AT': 'usedAt',
-      'ENDS AT': 'endsAt',
+      'USED AT': instantOf('usedAt'),
+      'ENDS AT': instantOf('endsAt'),
     });
 }
 

@@ -12,7 +12,7 @@ import { clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-op
 import { printPages } from '../daemon/read-pages.ts';
 import { Exit, exitCodes } from '../exit.ts';
 import { flagNames, gather, limitOf } from '../flags.ts';
-import { agree, excerpt, printData, say } from '../output/output.ts';
+import { agree, excerpt, instantOf, printData, say } from '../output/output.ts';
 import { startProgress } from '../output/progress.ts';
 
 interface FilterFlags extends DaemonOptions {
@@ -77,7 +77,7 @@ async function list(flags: ListFlags): Promise<void> {
     {
       TOPIC: 'topic',
       ID: 'id',
-      'DEAD AT': 'deadAt',
+      'DEAD AT': instantOf('deadAt'),
       REASON: 'reason',
       'LAST REASON': 'lastReason',
       STATUS: 'status',

@@ -10,7 +10,7 @@ import { isHeld, type WhyCode } from '../../core/job-why.ts';
 import { wallNow } from '../../runtime/time.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
-import { excerpt, printData, printRecord, words } from '../output/output.ts';
+import { excerpt, printData, printRecord, shownInstant, words } from '../output/output.ts';
 
 const excerptMax = 80;
 
@@ -69,7 +69,9 @@ export function linesOf(job: JobJson, now: number): readonly (readonly [string, 
     ...(why.reasons ?? []).map((reason) => ['delivery', reasonLine(reason)] as const),
     ...(last === undefined
       ? []
-      : [['last attempt', `${last.attempt}: ${resultOf(last)}, at ${last.startedAt}`] as const]),
+      : [
+          ['last attempt', `${last.attempt}: ${resultOf(last)}, at ${shownInstant(last.startedAt)}`] as const,
+        ]),
     ...(next === undefined
       ? []
       : [['next attempt', `${next.attempt} of ${job.maxAttempts ?? '?'}${atTime(next.at, now)}`] as const]),
@@ -80,7 +82,7 @@ export function linesOf(job: JobJson, now: number): readonly (readonly [string, 
 const byClients: ReadonlySet<WhyCode> = new Set(['waits_for_pull', 'at_pull_leases', 'pulled']);
 
 /** '' for a time that has come: what the job waits for decides when. */
-const atTime = (at: string, now: number): string => (Date.parse(at) > now ? `, at ${at}` : '');
+const atTime = (at: string, now: number): string => (Date.parse(at) > now ? `, at ${shownInstant(at)}` : '');
 
 /** dq finds it when the turn of the job comes. A job that was moved behind its deadline has none. */
 function pastDeadline(
@@ -91,7 +93,7 @@ function pastDeadline(
   if (Date.parse(deadline) >= now || Date.parse(dueAt) > Date.parse(deadline)) return [];
   const end = (why.held ?? why.code) === 'not_registered' ? 'registered' : 'resumed';
   const when = isHeld(why) ? `when the topic is ${end}` : 'when its turn comes';
-  return [['deadline', `its deadline ${deadline} has passed: it dies ${when}`]];
+  return [['deadline', `its deadline ${shownInstant(deadline)} has passed: it dies ${when}`]];
 }
 
 const resultOf = ({ outcome, reason, status, detail }: JobJson['attempts'][number]): string =>
@@ -123,14 +125,15 @@ const sentences: Sentences = {
 function sentenceOf({ state, attempt, maxAttempts, buryReason, why }: JobJson, now: number): string {
   const max = maxAttempts ?? '?';
   const at = why.at ?? '';
+  const shown = at === '' ? '' : shownInstant(at);
   switch (why.code) {
     case 'waits_until_due':
     case 'waits_to_retry':
       return Date.parse(at) > now
-        ? `attempt ${attempt + 1} of ${max} is due at ${at}, in ${until(at, now)}`
-        : `attempt ${attempt + 1} of ${max} has been due since ${at}`;
+        ? `attempt ${attempt + 1} of ${max} is due at ${shown}, in ${until(at, now)}`
+        : `attempt ${attempt + 1} of ${max} has been due since ${shown}`;
     case 'not_promoted':
-      return `attempt ${attempt + 1} of ${max} was due ${ago(at, now)} ago, at ${at}, and dq-timer, or dq-upkeep with profile small, has not made it ready (dq status shows the process; dq fsck names damaged records)`;
+      return `attempt ${attempt + 1} of ${max} was due ${ago(at, now)} ago, at ${shown}, and dq-timer, or dq-upkeep with profile small, has not made it ready (dq status shows the process; dq fsck names damaged records)`;
     case 'ahead':
       return why.ahead == null
         ? 'it is due and starts soon'
@@ -138,13 +141,13 @@ function sentenceOf({ state, attempt, maxAttempts, buryReason, why }: JobJson, n
     case 'running':
       return words(
         `attempt ${attempt + 1} of ${max} is running`,
-        why.since && `since ${why.since}`,
+        why.since && `since ${shownInstant(why.since)}`,
         why.notifier && `in ${why.notifier}`,
       );
     case 'dead':
-      return `dead letter since ${at}: ${buryReason ?? 'no attempt follows'}`;
+      return `dead letter since ${shown}: ${buryReason ?? 'no attempt follows'}`;
     case 'ended':
-      return `${state} since ${at}`;
+      return `${state} since ${shown}`;
     default:
       return sentences[why.code] ?? `it is due; ${holds[why.code] ?? why.code}`;
   }

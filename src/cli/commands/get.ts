@@ -4,7 +4,7 @@ import { type Command, Option } from 'commander';
 import type { AttemptJson, FlowJson, JobJson } from '../../contract/api/job.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
-import { excerpt, printData, printItems, printRecord } from '../output/output.ts';
+import { excerpt, instantOf, printData, printItems, printRecord, shownInstant } from '../output/output.ts';
 
 interface GetFlags extends DaemonOptions {
   readonly body?: boolean;
@@ -38,10 +38,10 @@ async function getFlow(topic: string, id: string, flags: GetFlags): Promise<void
   const { json } = await ask<FlowJson>(flags, { path, needs: ['entries'] });
   if (!flags.json)
     printItems(json.entries, {
-      AT: 'at',
+      AT: instantOf('at'),
       EVENT: 'event',
       VERSION: 'version',
-      'DUE AT': 'dueAt',
+      'DUE AT': instantOf('dueAt'),
       PROCESS: 'process',
       HOST: 'host',
       PLACE: 'place',
@@ -67,20 +67,20 @@ function print(job: JobJson): void {
     ['id', job.id],
     ['version', job.version],
     ['state', job.state],
-    ['due at', job.dueAt],
-    ['created at', job.createdAt],
+    ['due at', shownInstant(job.dueAt)],
+    ['created at', shownInstant(job.createdAt)],
     ['attempts', `${job.attempt} of ${job.maxAttempts ?? '?'}`],
-    ...(job.deadline === undefined ? [] : [['deadline', job.deadline] as const]),
+    ...(job.deadline === undefined ? [] : [['deadline', shownInstant(job.deadline)] as const]),
     ...(job.backoff === undefined ? [] : [['backoff', JSON.stringify(job.backoff)] as const]),
     ...(job.traceparent === undefined ? [] : [['traceparent', job.traceparent] as const]),
-    ...(job.endedAt === undefined ? contentOf(job) : [['ended at', job.endedAt] as const]),
+    ...(job.endedAt === undefined ? contentOf(job) : [['ended at', shownInstant(job.endedAt)] as const]),
   ]);
   if (job.attempts.length === 0) return;
   process.stdout.write('\n');
   const isTraced = job.attempts.some(({ traceparent }) => traceparent !== undefined);
   printItems(job.attempts, {
     ATTEMPT: ({ attempt, beforeRequeue }) => (beforeRequeue ? `${attempt} before requeue` : String(attempt)),
-    'STARTED AT': 'startedAt',
+    'STARTED AT': instantOf('startedAt'),
     MS: 'durationMs',
     OUTCOME: 'outcome',
     STATUS: 'status',

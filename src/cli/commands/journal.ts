@@ -23,7 +23,7 @@ import { wallNow } from '../../runtime/time.ts';
 import { silentLog } from '../../telemetry/log.ts';
 import { ask, callsDaemon, type DaemonOptions } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
-import { printItems, printRecord, say } from '../output/output.ts';
+import { instantOf, printItems, printRecord, say } from '../output/output.ts';
 import { readConfig } from '../read-config.ts';
 
 interface ShipFlags {
@@ -95,7 +95,7 @@ function print(journal: JournalJson): void {
     PUT: 'put',
     REMOVED: 'removed',
     KEPT: 'kept',
-    'BEGUN AT': 'begunAt',
+    'BEGUN AT': instantOf('begunAt'),
   });
 }
 

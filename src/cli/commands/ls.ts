@@ -5,6 +5,7 @@ import type { JobSummaryJson } from '../../contract/api/job.ts';
 import { type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { printPages } from '../daemon/read-pages.ts';
 import { flagNames, limitOf } from '../flags.ts';
+import { instantOf } from '../output/output.ts';
 
 interface ListFlags extends DaemonOptions {
   readonly state?: string;
@@ -37,10 +38,10 @@ async function list(topic: string | undefined, flags: ListFlags): Promise<void> 
       TOPIC: 'topic',
       ID: 'id',
       STATE: 'state',
-      'DUE AT': 'dueAt',
+      'DUE AT': instantOf('dueAt'),
       ATTEMPTS: 'attempt',
-      'CREATED AT': 'createdAt',
-      'ENDED AT': ({ endedAt, deadAt }) => endedAt ?? deadAt,
+      'CREATED AT': instantOf('createdAt'),
+      'ENDED AT': (job) => instantOf('endedAt')(job) || instantOf('deadAt')(job),
     },
     { limit: limitOf(flags.limit), what: 'jobs' },
   );

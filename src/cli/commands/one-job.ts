@@ -8,7 +8,7 @@ import type { ApiCall } from '../daemon/api-client.ts';
 import { ask, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
 import { flagNames } from '../flags.ts';
-import { say } from '../output/output.ts';
+import { say, shownInstant } from '../output/output.ts';
 
 interface RescheduleFlags extends DaemonOptions {
   readonly delay?: string;
@@ -64,5 +64,9 @@ async function rescheduleJob(topic: string, id: string, flags: RescheduleFlags):
 
 async function move(flags: DaemonOptions, call: ApiCall): Promise<void> {
   const { json } = await ask<MovedJobJson>(flags, { ...call, method: 'POST', needs: ['state'] });
-  say(json.state === 'delayed' ? `dq: ${json.state}, due at ${json.dueAt}` : `dq: ${json.state}`);
+  say(
+    json.state === 'delayed'
+      ? `dq: ${json.state}, due at ${shownInstant(json.dueAt, process.stderr)}`
+      : `dq: ${json.state}`,
+  );
 }

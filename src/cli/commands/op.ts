@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import type { listOperationsSchema, OperationJson } from '../../contract/api/operation.ts';
 import type { ReplyOf } from '../../contract/api/schema.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
-import { printData, printItems, say } from '../output/output.ts';
+import { instantOf, printData, printItems, say } from '../output/output.ts';
 
 export function register(program: Command): void {
   const family = program.command('op').description('operations: bulk work on jobs that dq does by itself');
@@ -27,7 +27,7 @@ async function list(flags: DaemonOptions): Promise<void> {
       SKIPPED: 'skipped',
       FAILED: 'failed',
       BY: 'actor',
-      'CREATED AT': 'createdAt',
+      'CREATED AT': instantOf('createdAt'),
     });
 }
 

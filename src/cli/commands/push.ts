@@ -12,7 +12,7 @@ import { clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-op
 import { Exit } from '../exit.ts';
 import { flagNames } from '../flags.ts';
 import { cliLimits } from '../limits.ts';
-import { printData, say } from '../output/output.ts';
+import { printData, say, shownInstant } from '../output/output.ts';
 import { pushBatch, withoutMark } from '../push-batch.ts';
 
 /** Flags that are query parameters of a push, by the API's names. */
@@ -146,7 +146,7 @@ function dueOf({ json, at }: ApiReply<PushResultJson>, delay: string | undefined
   const given = delay === undefined || duplicate ? null : parseDuration(delay);
   const fromReply = at === null ? null : Math.round((Date.parse(dueAt) - at - 500) / 1_000) * 1_000;
   const inMs = given?.ok ? given.value : fromReply;
-  return `dq: ${kept}due at ${dueAt}${inMs === null || inMs <= 0 ? '' : `, in ${formatDuration(inMs)}`}`;
+  return `dq: ${kept}due at ${shownInstant(dueAt, process.stderr)}${inMs === null || inMs <= 0 ? '' : `, in ${formatDuration(inMs)}`}`;
 }
 
 function quotedForm(topic: string): string {

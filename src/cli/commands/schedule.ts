@@ -8,7 +8,7 @@ import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daem
 import { readPages } from '../daemon/read-pages.ts';
 import { Exit } from '../exit.ts';
 import { flagNames } from '../flags.ts';
-import { printData, printItems, printRecord, printTable, say } from '../output/output.ts';
+import { printData, printItems, printRecord, printTable, say, shownInstant } from '../output/output.ts';
 
 interface Flags extends DaemonOptions {
   readonly topic?: string;
@@ -104,9 +104,9 @@ function nextOf(one: ScheduleJson): string {
   return one.nextAt === null ? 'no time follows' : `next at ${localTime(one, one.nextAt)}`;
 }
 
-/** `at`: RFC 3339. In the time zone of the schedule; of one with --every in UTC. */
+/** `at`: RFC 3339. In the time zone of the schedule; one with --every has none. */
 const localTime = ({ cron, timezone }: Pick<ScheduleJson, 'cron' | 'timezone'>, at: string | null): string =>
-  at === null || cron === null ? (at ?? '') : createOffsetClock(timezone)(Date.parse(at));
+  at === null ? '' : cron === null ? shownInstant(at) : createOffsetClock(timezone)(Date.parse(at));
 
 async function list(flags: DaemonOptions): Promise<void> {
   const items: ScheduleJson[] = [];

@@ -142,12 +142,12 @@ function distDir(): string {
 }
 
 async function run({ loaded, readAgain, restarting, flags, from }: Run): Promise<Outcome> {
-  let ready = false;
+  let looked = false;
   const { config } = loaded;
   const inBackground = flags['inBackground'] === true;
-  // Before ready, start prints its own lines; in the background the log has the same lines.
+  // Before the first look, start prints its own lines; in the background the log has the same lines.
   const echo = (line: string): void => {
-    if (ready && !inBackground) process.stderr.write(`${line}\n`);
+    if (looked && !inBackground) process.stderr.write(`${line}\n`);
   };
   let log = { config, role: 'master', index: 0, title: 'dq-master' };
   logCrashes(() => log);
@@ -174,20 +174,17 @@ async function run({ loaded, readAgain, restarting, flags, from }: Run): Promise
           url,
           ...(console === null ? [] : [`console ${console}`]),
           ...compatLines(compat),
-          `ready in ${Math.round(monotonicNow() - from)} ms`,
         ];
-        for (const line of facts) {
-          if (inBackground) sendToParent({ kind: 'line', line });
-          else process.stdout.write(`${line}\n`);
-        }
-        ready = true;
-        // All processes are up; Redis or MySQL may still be unavailable.
-        const report = inBackground ? (line: string) => sendToParent({ kind: 'line', line }) : say;
-        let warned = false;
+        const toParent = (line: string) => sendToParent({ kind: 'line', line });
+        const tell = inBackground ? toParent : (line: string) => process.stdout.write(`${line}\n`);
+        const report = inBackground ? toParent : say;
+        for (const line of facts) tell(line);
+        // All processes are up; Redis or MySQL may be unavailable, so the first look makes the last line.
         void watchReadiness(url, config.dataDir, (why) => {
           if (why !== null) report(`dq: warning: not ready: ${why}`);
-          else if (warned) report('dq: ready');
-          warned = why !== null;
+          else if (looked) report('dq: ready');
+          else tell(`ready in ${Math.round(monotonicNow() - from)} ms`);
+          looked = true;
           // `dq start -d` returns now and shows no later line; the log has them.
           sendToParent({ kind: 'ready' });
         });

@@ -92,6 +92,7 @@ function summaryOf(daemon: Status): string[] {
   if (daemon.durability !== null) lines.push(`durability: ${daemon.durability}`);
   if (daemon.leadership !== null) lines.push(`deliveries: ${daemon.leadership}`);
   if (daemon.noDeliveries) lines.push(`deliveries: ${noDeliveriesText}`);
+  lines.push(...memoryOf(daemon));
   return lines.map(escapeControls);
 }
 
@@ -102,11 +103,21 @@ function tableOf(daemon: DaemonStatus): string {
     STATE: 'state',
     UP: ({ startedAt }) => since(startedAt),
     'CPU %': ({ cpuPercent }) => cpuPercent.toFixed(1),
-    'RSS MiB': ({ rssBytes }) => (rssBytes / 1024 / 1024).toFixed(1),
+    'RSS MiB': ({ rssBytes }) => mebibytes(rssBytes),
+    'PSS MiB': ({ pssBytes }) => (pssBytes == null ? null : mebibytes(pssBytes)),
     'IN FLIGHT': 'inFlight',
     RESTARTS: 'restarts',
     VERSION: 'version',
   });
+}
+
+const mebibytes = (bytes: number): string => (bytes / 1024 / 1024).toFixed(1);
+
+/** Empty where the share of a process is not known: of a system without it, or an older master. */
+function memoryOf({ processes }: DaemonStatus): string[] {
+  const shares = processes.map(({ pssBytes }) => pssBytes ?? Number.NaN);
+  const sum = shares.reduce((all, one) => all + one, 0);
+  return Number.isNaN(sum) ? [] : [`memory: ${mebibytes(sum)} MiB (sum of PSS: common pages count once)`];
 }
 
 /** A duration in its two largest units. */

@@ -7,7 +7,7 @@ import type { ApiReply } from '../daemon/api-client.ts';
 import { ask, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit, exitCodes } from '../exit.ts';
 import { gatherItems, scopesHelp } from '../flags.ts';
-import { printData, printItems, say } from '../output/output.ts';
+import { instantOf, printData, printItems, say } from '../output/output.ts';
 import { addTokenOffline } from '../start/token-offline.ts';
 
 interface AddFlags extends DaemonOptions {
@@ -69,9 +69,9 @@ async function list(flags: DaemonOptions): Promise<void> {
       'BEGINS WITH': ({ id }) => `dqk_${id}_`,
       SCOPES: 'scopes',
       TOPICS: 'topics',
-      'CREATED AT': 'createdAt',
-      'LAST USED AT': 'lastUsedAt',
-      'EXPIRES AT': 'expiresAt',
+      'CREATED AT': instantOf('createdAt'),
+      'LAST USED AT': instantOf('lastUsedAt'),
+      'EXPIRES AT': instantOf('expiresAt'),
     });
 }
 

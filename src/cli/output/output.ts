@@ -24,6 +24,23 @@ export function escapeControls(text: string): string {
   return printable(text.replace(/[\t\r\n]+/g, ' '));
 }
 
+/** An instant of the API, which is in UTC. On a terminal in local time with its offset, as --since and --at
+ *  read it; a pipe gets it as it is. */
+export function shownInstant(at: string, { isTTY }: { readonly isTTY?: boolean } = process.stdout): string {
+  if (isTTY !== true) return at;
+  const minutes = -new Date(at).getTimezoneOffset();
+  const local = new Date(Date.parse(at) + minutes * 60_000).toISOString().slice(0, -1);
+  const [hour, minute] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+  const offset = [hour, minute].map((part) => String(part).padStart(2, '0')).join(':');
+  return `${local}${minutes < 0 ? '-' : '+'}${offset}`;
+}
+
+/** A column with the instant of this member. */
+export const instantOf =
+  <Name extends string>(name: Name) =>
+  (item: { readonly [K in Name]?: string | null }): string =>
+    item[name] ? shownInstant(item[name]) : '';
+
 /** The first `max` characters, with an ellipsis when text is cut off. */
 export function excerpt(text: string, max: number): string {
   // Cut before the split into characters: a reply may have megabytes.

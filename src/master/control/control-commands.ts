@@ -6,6 +6,7 @@
 import { version } from '../../core/version.ts';
 import type { OpenLog } from '../../telemetry/log.ts';
 import type { DataDirectory } from '../data/data-directory.ts';
+import { ownShare } from '../workers/own-share.ts';
 import type { Supervisor } from '../workers/supervisor.ts';
 import type { ControlAnswer, DaemonStatus } from './control-protocol.ts';
 import type { ControlHandlers } from './control-socket.ts';
@@ -35,8 +36,15 @@ export class ControlCommands implements ControlHandlers {
     return this.#startsAgain;
   }
 
-  status(): DaemonStatus {
+  url(): string | null {
+    return this.#options.supervisor.url;
+  }
+
+  async status(): Promise<DaemonStatus> {
     const { supervisor, data } = this.#options;
+    const measured = supervisor
+      .processes()
+      .map(async (info) => ({ ...info, pssBytes: await ownShare(info.pid) }));
     return {
       version,
       state: supervisor.state,
@@ -48,7 +56,7 @@ export class ControlCommands implements ControlHandlers {
       durability: supervisor.durability,
       noDeliveries: supervisor.noDeliveries,
       leadership: supervisor.leadership,
-      processes: supervisor.processes(),
+      processes: await Promise.all(measured),
     };
   }
 

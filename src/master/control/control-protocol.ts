@@ -15,6 +15,11 @@ export type ControlRequest =
   | { readonly cmd: 'reopen_logs' }
   | { readonly cmd: 'where' };
 
+export interface MeasuredProcess extends ProcessInfo {
+  /** RSS, of which pages in common with other processes count in part; null: not known */
+  readonly pssBytes: number | null;
+}
+
 export interface DaemonStatus {
   readonly version: string;
   readonly state: ProcessInfo['state'];
@@ -33,7 +38,7 @@ export interface DaemonStatus {
   readonly leadership: string | null;
   /** started with --no-deliveries */
   readonly noDeliveries: boolean;
-  readonly processes: readonly ProcessInfo[];
+  readonly processes: readonly MeasuredProcess[];
 }
 
 export type ControlAnswer =

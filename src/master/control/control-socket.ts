@@ -9,7 +9,8 @@ import { masterLimits } from '../limits.ts';
 import type { ControlAnswer, ControlRequest, DaemonStatus } from './control-protocol.ts';
 
 export interface ControlHandlers {
-  status(): DaemonStatus;
+  url(): string | null;
+  status(): Promise<DaemonStatus>;
   /** Begins a stop. timeoutMs: undefined = shutdownTimeout */
   stop(timeoutMs: number | undefined): void;
   /** Resolves with the exit code of the command. */
@@ -79,10 +80,10 @@ export class ControlSocket {
     const asked = parse(request);
     switch (asked?.cmd) {
       case 'status':
-        end(0, { status: this.#handlers.status() });
+        void this.#handlers.status().then((status) => end(0, { status }));
         break;
       case 'where':
-        end(0, { url: this.#handlers.status().url });
+        end(0, { url: this.#handlers.url() });
         break;
       case 'reopen_logs':
         this.#handlers.reopenLogs();
