@@ -143,15 +143,18 @@ export async function createApi(
 function unroutable({ method, url }: FastifyRequest, paths: KnownPaths): DqError {
   const path = url.split('?', 1)[0] ?? '';
   const allowed = paths.methodsOf(path);
-  return allowed.length === 0
-    ? new DqError('no_route', `${method} ${path}: no such route; GET /openapi.json lists all routes`)
-    : new DqError(
-        'method_not_allowed',
-        `${method} ${path}: method not allowed; use ${allowed.filter((one) => one !== 'HEAD').join(' or ')}`,
-        {
-          extra: { allow: allowed.join(', ') },
-        },
-      );
+  if (allowed.length === 0) {
+    const near = paths.nearestTo(path);
+    const hint = near === null ? 'GET /openapi.json lists all routes' : `did you mean ${near}?`;
+    return new DqError('no_route', `${method} ${path}: no such route; ${hint}`);
+  }
+  return new DqError(
+    'method_not_allowed',
+    `${method} ${path}: method not allowed; use ${allowed.filter((one) => one !== 'HEAD').join(' or ')}`,
+    {
+      extra: { allow: allowed.join(', ') },
+    },
+  );
 }
 
 function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook, questions: MasterQuestions): void {

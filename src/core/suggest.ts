@@ -5,7 +5,7 @@
 /** Words of other queues and usual guesses, after the names of dq that they mean. Of those names, the first
  *  that is known at that place counts. */
 const synonyms: readonly (readonly [ours: string, theirs: string])[] = [
-  ['topic', 'name queue queueName topicName tube channel stream queues topics'],
+  ['topic, topics', 'name queue queueName topicName tube channel stream queues topics'],
   ['callbackUrl, callback', 'uri webhook hook endpoint notifyUrl callbackUri'],
   ['body', 'payload data message msg content args arguments params'],
   ['id', 'jobId messageId msgId taskId key uuid'],
@@ -41,6 +41,8 @@ const synonyms: readonly (readonly [ours: string, theirs: string])[] = [
   ['status', 'stats stat info ping health ps processes'],
   ['get, show', 'describe inspect view peek read cat'],
   ['ls', 'jobs list'],
+  ['jobs', 'messages message tasks items'],
+  ['readyz', 'health healthz ping status ready'],
   ['explain', 'why debug diagnose'],
   ['start', 'serve server up daemon'],
   ['stop', 'shutdown quit exit down kill'],

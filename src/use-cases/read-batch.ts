@@ -65,7 +65,11 @@ async function listItems(bytes: Buffer): Promise<readonly Buffer[]> {
   let step = steps.next();
   for (; step.done !== true; step = steps.next()) await turn();
   const spans = step.value;
-  if (spans === null) throw invalidField('body', 'must be a JSON list of jobs');
+  if (spans === null)
+    throw invalidField(
+      'body',
+      'must be a JSON list of jobs, such as [{"topic":"order.close","body":{}}]; POST /v1/topics/TOPIC/jobs takes one job',
+    );
   if ('mistakeAt' in spans) throw malformed('body', bytes, spans.mistakeAt);
   return spans.map(({ from, to }) => bytes.subarray(from, to));
 }

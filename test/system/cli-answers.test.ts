@@ -56,6 +56,14 @@ it('dead ls: filters by the reasons and the status', async () => {
   expect(api.calls[0]?.url).toContain('/v1/dead?topic=t&reason=gone&lastReason=status&status=5xx&');
 });
 
+it('an address where nothing listens: says what to do', async () => {
+  const run = await runDq(['topic', 'ls', '--url', 'http://127.0.0.1:1']);
+  expect(run.code).toBe(69);
+  expect(run.stderr).toMatch(
+    /127\.0\.0\.1:1; nothing listens there: start dq, or name another address by --url\n$/,
+  );
+});
+
 it('a token helps only where the API asks for one', async () => {
   const say = async (detail: string) => {
     const api = await scriptedApi(() => problem(401, 'unauthorized', { detail }));

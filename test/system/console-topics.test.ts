@@ -39,7 +39,7 @@ describe('settings', () => {
     await shows(page, '{res.code} = 500');
     const tester = card(page, 'Test the retry rule');
     await tester.getByLabel('Status').fill('5 00');
-    await tester.getByText('status: must be integer').waitFor();
+    await tester.getByText('status: must be a whole number').waitFor();
     await tester.getByLabel('Status').fill('500');
     await shows(page, '{res.code} = 500');
     await page.getByLabel('Default delay').fill('10m');

@@ -12,6 +12,12 @@ function batchOf(items: readonly string[], format: BatchFormat): Buffer {
   return Buffer.from(format === 'json' ? `[${items.join()}]` : items.join('\n'));
 }
 
+it('one job instead of a list: says how a list begins, and which call takes one job', async () => {
+  await expect(readBatch(Buffer.from('{"topic":"t","body":1}'), 'json', bodyBytesMax)).rejects.toThrow(
+    /must be a JSON list of jobs, such as \[\{.*POST \/v1\/topics\/TOPIC\/jobs takes one job$/,
+  );
+});
+
 /** Turns of the event loop until the batch is read. */
 async function turnsOf(bytes: Buffer, format: BatchFormat): Promise<number> {
   let turns = 0;

@@ -181,6 +181,8 @@ describe('a mistake names its place and the replacement', () => {
     ['', 0, /rule is empty/],
     ['  ', 0, /rule is empty/],
     ['{res}==1', 0, /\{res\.code\}/],
+    ['code==200', 0, /write \{res\.code\} for .* text in quotes/],
+    ['1==response.data.x', 3, /write \{res\.data\.x\} for/],
     ['1=={ res }', 3, /\{res\.code\}/],
     ['{res.a}=1', 7, /write "=="/],
     ['{res.a}====1', 10, /write "=="/],

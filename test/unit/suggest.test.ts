@@ -118,6 +118,15 @@ describe('wrong names of a request', () => {
     });
   });
 
+  it.each([
+    ['', 'object', { field: 'body', message: 'must be a JSON object' }],
+    ['/a/0', ['string', 'null'], { field: 'a[0]', message: 'must be a string' }],
+    ['/status', 'integer', { field: 'status', message: 'must be a whole number' }],
+  ])('a value of another type at %j', (instancePath, type, error) => {
+    const validation = [{ keyword: 'type', instancePath, params: { type } }];
+    expect(frameworkProblem({ validation, validationContext: 'body' })?.errors).toEqual([error]);
+  });
+
   it('at most 20 unknown ones', () => {
     const many = Object.fromEntries(Array.from({ length: 10_000 }, (_, i) => [`x${i}`, 1]));
     expect(of({ ...many, name: 'x', scopes: [] }, 'body')).toHaveLength(20);

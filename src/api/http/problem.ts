@@ -112,10 +112,30 @@ function fieldsOf(violation: Violation, context: string): readonly FieldError[] 
     case 'pattern':
       // The description instead of a regular expression: a person can act on it.
       return [{ field: path, message: `must be ${parentSchema?.description ?? 'of another form'}` }];
+    case 'type':
+      return [typeError(violation, path, context)];
     default:
       return [{ field: path === '' ? context : path, message: message ?? 'is invalid' }];
   }
 }
+
+/** `must be a JSON object`: a body without a path is the whole request. */
+function typeError({ params }: Violation, path: string, context: string): FieldError {
+  const types = [params['type']].flat().filter((type) => type !== 'null');
+  return {
+    field: path === '' ? context : path,
+    message: `must be ${types.map((type) => typeNames[String(type)] ?? String(type)).join(' or ')}`,
+  };
+}
+
+const typeNames: Readonly<Record<string, string>> = {
+  object: 'a JSON object',
+  array: 'a JSON list',
+  string: 'a string',
+  integer: 'a whole number',
+  number: 'a number',
+  boolean: 'true or false',
+};
 
 /** All unknown and missing names of one object: the validator stops at the first, and a misspelt name is
  *  both. */

@@ -221,6 +221,8 @@ function hasAll(json: unknown, members: readonly string[] = []): boolean {
 /** What to do when the port speaks another protocol; empty when unknown. */
 function remedyOf(url: string, error: unknown): string {
   const { code = '', message = '' } = error as NodeJS.ErrnoException;
+  if (code === 'ECONNREFUSED') return '; nothing listens there: start dq, or name another address by --url';
+  if (code === 'ENOTFOUND') return '; no machine has this name: check --url or DQ_URL';
   if (url.startsWith('https:')) {
     if (code === 'EPROTO' || /wrong version number|packet length/i.test(message))
       return '; the port does not speak TLS: try http://';

@@ -114,7 +114,11 @@ function readWord(name: string, at: number): Token {
   if (Object.hasOwn(replacements, lower)) throw new RuleMistake(replacements[lower] ?? '', at);
   if (/^(?:res|header)\.|^(?:status|attempt)$/.test(lower))
     throw new RuleMistake(`a reference needs braces; write {${name}}`, at);
-  throw new RuleMistake(`unknown word ${JSON.stringify(name)}; write text in quotes`, at);
+  const member = name.replace(/^(?:json|body|reply|resp|response)\./i, '');
+  throw new RuleMistake(
+    `unknown word ${JSON.stringify(name)}; write {res.${member}} for a member of the reply, and text in quotes`,
+    at,
+  );
 }
 
 function readNumber(source: string, at: number, digits: string): Token {
