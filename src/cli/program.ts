@@ -68,7 +68,8 @@ function exitCodeOf(error: unknown): number {
     return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
   }
   if (error instanceof Exit) {
-    process.stderr.write(`dq: ${messageOf(error)}\n`);
+    // Without its cause: its message is for people, and complete.
+    process.stderr.write(`dq: ${error.message}\n`);
     return error.exitCode;
   }
   // A file, a directory, a socket: the system's reason is all that the user needs.

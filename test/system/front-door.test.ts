@@ -80,7 +80,7 @@ describe('--url of another server', patience, () => {
         /does not answer: .*; the port does not speak HTTP: is it the port of dq\?/,
       ],
       [`http://127.0.0.1:${tls}`, /For TLS write https:\/\//],
-      [`https://127.0.0.1:${plain}`, /the port does not speak TLS: try http:\/\//],
+      [`https://127.0.0.1:${plain}`, /the port does not speak TLS: try http:\/\/\n$/],
       [`https://127.0.0.1:${tls}`, /NODE_EXTRA_CA_CERTS=FILE/],
     ] as const) {
       const run = await runDq(['topic', 'ls', '--url', url]);

@@ -44,7 +44,15 @@ async function list(flags: DaemonOptions & { readonly limit: string }): Promise<
     for (const { at, kind, state, about, topic, id, alert: mail, detail } of incidents) {
       states.add(mail);
       const what = `${kind} ${state}`;
-      incidentRows.push([shownInstant(at), what, topic ?? '', id ?? about, '', mail, excerpt(detail, detailMax)]);
+      incidentRows.push([
+        shownInstant(at),
+        what,
+        topic ?? '',
+        id ?? about,
+        '',
+        mail,
+        excerpt(detail, detailMax),
+      ]);
     }
     for (const one of items) {
       states.add(one.state);

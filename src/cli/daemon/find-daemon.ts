@@ -132,6 +132,7 @@ export async function askDaemon(
   const answered = await askMaster(dataDir, request, waitMs, onAnswer).catch((error: unknown) => {
     throw unreadable(dataDir, error);
   });
-  if (answered === null) throw new Exit('notRunning', `no daemon is running on ${dataDir}`);
+  if (answered === null)
+    throw new Exit('notRunning', `no daemon is running on ${dataDir} (start one, or give --data-dir)`);
   return answered;
 }
