@@ -74,6 +74,9 @@ const texts = {
     none: 'Nothing found',
     console: 'Console',
     pages: 'Pages',
+    sections: 'On this page',
+    copy: 'Copy',
+    copied: 'Copied',
     lead: 'How to use and operate dq.',
   },
   zh: {
@@ -82,6 +85,9 @@ const texts = {
     none: '未找到',
     console: '控制台',
     pages: '目录',
+    sections: '本页内容',
+    copy: '复制',
+    copied: '已复制',
     lead: '',
   },
 } as const;
@@ -169,11 +175,8 @@ function plain(tokens: readonly Token[] | undefined): string {
     .replaceAll('&amp;', '&');
 }
 
-function render(
-  { name, tokens, anchors }: Source,
-  sources: ReadonlyMap<string, Source>,
-  directory: string,
-): string {
+function render(source: Source, sources: ReadonlyMap<string, Source>, directory: string): string {
+  const { name, tokens, anchors } = source;
   let heading = 0;
   const marked = new Marked({
     renderer: {
@@ -198,7 +201,21 @@ function render(
       image: ({ href, text }) => drawing(join(directory, posix.dirname(name), href), text),
     },
   });
-  return marked.parser([...tokens]);
+  return marked.parser([...tokens]).replace('</h1>\n', (title) => title + sectionsOf(source));
+}
+
+/** The contents of a page: below its title, from this many sections. */
+const sectionsMin = 3;
+
+function sectionsOf({ language, tokens, anchors }: Source): string {
+  const headings = tokens.filter((token): token is Tokens.Heading => token.type === 'heading');
+  const links = headings.flatMap((heading, n) =>
+    heading.depth === 2
+      ? [`<li><a href="#${escaped(anchors[n] ?? '')}">${escaped(plain(heading.tokens))}</a></li>`]
+      : [],
+  );
+  if (links.length < sectionsMin) return '';
+  return `<nav class="sections" aria-label="${texts[language].sections}"><ul>${links.join('')}</ul></nav>\n`;
 }
 
 /** An SVG of the manual becomes part of the page: it has the width of the page, and the page needs no second
@@ -321,7 +338,7 @@ function page(
 <a href="${at(otherPath)}" lang="${language === 'zh' ? 'en' : 'zh'}">${language === 'zh' ? 'English' : '中文'}</a>
 </header>
 <details class="contents" open><summary>${words.pages}</summary><nav aria-label="${words.pages}">${groups.join('')}</nav></details>
-<main id="text"><ol id="hits" hidden></ol><article>
+<main id="text" data-copy="${words.copy}" data-copied="${words.copied}"><ol id="hits" hidden></ol><article>
 ${body}</article></main>
 </div>
 </body>

@@ -399,7 +399,9 @@ describe('all that match', () => {
   it('dead letters are requeued at once or spread over a time; a stop keeps the rest', async () => {
     await bury('coupon', { maxAttempts: 1 }, '/502');
     const page = await site.open('/dead?topic=coupon');
-    await requeueAll(page, (dialog) => dialog.getByLabel('Immediately').check());
+    await requeueAll(page, async (dialog) =>
+      expect(await dialog.getByLabel('Immediately').isChecked()).toBe(true),
+    );
     expect(await ended('requeue')).toMatchObject({
       state: 'finished',
       matched: count,
@@ -413,7 +415,7 @@ describe('all that match', () => {
     );
     await deadAre('coupon', count);
     await page.reload();
-    await requeueAll(page, async () => {});
+    await requeueAll(page, (dialog) => dialog.getByLabel('Spread over').first().check());
     await page.locator('.toasts').getByRole('link', { name: 'View' }).click();
     await shows(page, /spread over 10 min/);
     await confirm(page, 'Stop');

@@ -60,9 +60,14 @@ describe('settings', () => {
 
   it('create a topic and show its secret once; a rotated one signs the next callback beside it', async () => {
     const page = await site.open('/topics/new?create');
-    await page.getByLabel('Name', { exact: true }).fill('cart.remind');
-    await page.getByRole('textbox', { name: 'Callback URL' }).fill(`${endpoint}/ok`);
-    await button(page, 'Create topic').click();
+    const create = button(page, 'Create topic');
+    await shows(page, 'Still missing: Name, Callback URL');
+    await page.getByLabel('Name (required)').fill('cart.remind');
+    await shows(page, 'Still missing: Callback URL');
+    expect(await create.isDisabled()).toBe(true);
+    await page.getByRole('textbox', { name: 'Callback URL (required)' }).fill(`${endpoint}/ok`);
+    expect(await field(page, 'timeout').isVisible()).toBe(false);
+    await create.click();
     await shows(page, /^whsec_/);
     await button(page, 'cart.remind').click();
     await page.getByRole('heading', { name: 'cart.remind' }).waitFor();
@@ -246,7 +251,9 @@ describe('a topic', () => {
     await throughput.locator('canvas').waitFor();
     await button(throughput, 'View as table').click();
     await throughput.getByRole('columnheader', { name: 'Delivered' }).waitFor();
-    expect(await throughput.locator('tbody tr').count()).toBeGreaterThan(50);
+    // It begins a few steps before the first one that is recorded, not an hour before.
+    const steps = await throughput.locator('tbody tr').count();
+    expect([steps >= 10, steps < 50]).toEqual([true, true]);
     // Earlier minutes are not recorded, which is not 0.
     expect(await throughput.locator('tbody tr').last().textContent()).toContain('–');
     await button(throughput, 'View as chart').click();
@@ -284,7 +291,8 @@ describe('topics that dq does not call', () => {
     await save(page, 'asks');
     expect(await topicOf('mixed')).toMatchObject({ delivery: 'pull', lease: '5m', callbackUrl: null });
     await page.goto(`${site.url}/topics/new?create`);
-    await page.getByRole('textbox', { name: 'Name', exact: true }).fill('made');
+    await page.getByLabel('Name (required)').fill('made');
+    await page.getByText('More settings').click();
     await field(page, 'delivery').selectOption('pull');
     await button(page, 'Create topic').click();
     await shows(page, 'Topic created.');
@@ -323,17 +331,16 @@ describe('topics that dq does not call', () => {
     const page = await site.open('/topics/new?create');
     const seen: string[] = [];
     page.on('response', async (reply) => seen.push(await reply.text().catch(() => '')));
-    await page.getByRole('textbox', { name: 'Name', exact: true }).fill('published');
+    await page.getByLabel('Name (required)').fill('published');
     await field(page, 'retryIf').fill('{res.a}==1');
+    await page.getByText('More settings').click();
     await field(page, 'delivery').selectOption('mq');
     for (const name of ['callbackUrl', 'method', 'retryIf', 'okStatus', 'emptyReply', 'lease'])
       expect(await field(page, name).count(), name).toBe(0);
     const brokers = await field(page, 'broker').locator('option').allTextContents();
     expect(brokers).toEqual(['Choose a broker', 'main', 'old']);
-    await button(page, 'Create topic').click();
-    await page
-      .locator('small.wrong', { hasText: 'must be a name of brokers in the configuration of dq: main, old' })
-      .waitFor();
+    await shows(page, 'Still missing: Broker, Queue, exchange or address');
+    expect(await button(page, 'Create topic').isDisabled()).toBe(true);
     await field(page, 'broker').selectOption('old');
     await shows(page, 'Destination, such as /queue/orders');
     await field(page, 'broker').selectOption('main');

@@ -4,6 +4,7 @@
 import { signal } from '@preact/signals';
 import { refreshAll } from './api/poll.ts';
 import { copyText } from './parts/parts.tsx';
+import { recalled, remember } from './remembered.ts';
 import { go, href } from './router.ts';
 
 /** After g. */
@@ -21,26 +22,14 @@ export const screensByKey: Readonly<Record<string, readonly string[]>> = {
 export const screenKeys = new Map<string, () => void>();
 /** Whether the table of keys is open. */
 export const keysShown = signal(false);
-export const keysOn = signal(readKeysOn());
+export const keysOn = signal(recalled('dq-keys') !== 'off');
 
 /** Time for the letter after g, ms. */
 const afterGMs = 1_500;
 
-function readKeysOn(): boolean {
-  try {
-    return localStorage.getItem('dq-keys') !== 'off';
-  } catch {
-    return true;
-  }
-}
-
 export function setKeysOn(on: boolean): void {
   keysOn.value = on;
-  try {
-    localStorage.setItem('dq-keys', on ? 'on' : 'off');
-  } catch {
-    // Storage is forbidden: the choice lasts as long as the page.
-  }
+  remember('dq-keys', on ? 'on' : 'off');
 }
 
 const isField = (element: EventTarget | null): boolean =>

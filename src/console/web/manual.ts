@@ -1,5 +1,5 @@
 // The search of the manual's pages: reads the index of the language once, with the first key, and lists the
-// sections that have all words. The pages work without it.
+// sections that have all words. A button at each block of code copies it. The pages work without both.
 
 import type { SearchRow } from './manual-row.ts';
 
@@ -90,5 +90,24 @@ addEventListener('keydown', (event) => {
   event.preventDefault();
   field?.focus();
 });
+const words = document.querySelector<HTMLElement>('#text')?.dataset;
+for (const code of document.querySelectorAll('article pre.code')) {
+  const button = document.createElement('button');
+  button.className = 'btn s copy';
+  button.textContent = words?.['copy'] ?? '';
+  button.addEventListener('click', async () => {
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      button.textContent = words?.['copied'] ?? '';
+    } catch {
+      // The clipboard exists on https and localhost only.
+      getSelection()?.selectAllChildren(code);
+    }
+  });
+  const block = document.createElement('div');
+  block.className = 'block';
+  code.replaceWith(block);
+  block.append(code, button);
+}
 // On a phone the contents would fill the first screen.
 if (contents !== null && matchMedia('(max-width: 767px)').matches) contents.open = false;

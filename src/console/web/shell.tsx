@@ -18,6 +18,7 @@ import { KeysDialog } from './parts/keys-dialog.tsx';
 import { later, NewVersion } from './parts/later.tsx';
 import { Button, Card, Head, Icon, Strip, Toasts } from './parts/parts.tsx';
 import { Time } from './parts/time.tsx';
+import { recalled, remember } from './remembered.ts';
 import { href, type Place, place, type Segments } from './router.ts';
 import { FindBox } from './screens/find.tsx';
 import { Overview } from './screens/overview.tsx';
@@ -215,6 +216,12 @@ function Foot({ version, host, store, timezone }: MeJson) {
         {t('manual')}
       </a>
       {' · '}
+      {may('admin') ? (
+        <>
+          <a href={href('first')}>{t('first_job')}</a>
+          {' · '}
+        </>
+      ) : null}
       <button type="button" class="plain" onClick={() => (keysShown.value = true)}>
         {t('keys')}
       </button>
@@ -295,33 +302,27 @@ function initials(name: string): string {
     .join('');
 }
 
+/** What the screen belongs to; its own title stands once, above its content. */
 function Crumbs({ at: { path } }: { at: Place }) {
   const [section = '', ...rest] = path;
   const title = titleOf(section);
   useEffect(() => {
     document.title = `${[...rest].reverse().concat(title).join(' · ')} · dq`;
   });
-  if (rest.length === 0)
-    return (
-      <div class="crumbs">
-        <b>{title}</b>
-      </div>
-    );
   return (
     <div class="crumbs">
-      <a class="desk" href={href(section)}>
-        {title}
-      </a>
+      {rest.length === 0 ? null : (
+        <a href={href(section)}>
+          <Icon name="back" small />
+          {title}
+        </a>
+      )}
       {section === 'jobs' && rest.length > 1 ? (
         <>
-          <span class="desk">/</span>
-          <a class="desk" href={href('topics', rest[0] ?? '')}>
-            {rest[0]}
-          </a>
+          <span>/</span>
+          <a href={href('topics', rest[0] ?? '')}>{rest[0]}</a>
         </>
       ) : null}
-      <span class="desk">/</span>
-      <b>{section === 'jobs' ? rest.at(-1) : rest[0]}</b>
     </div>
   );
 }
@@ -333,9 +334,19 @@ function ShownScreen({ at: { path } }: { at: Place }) {
   return <Show first={first} second={second} />;
 }
 
+/** Dismissed in this browser. */
+const bannerKey = 'dq-no-token-banner';
+const isBannerOff = signal(recalled(bannerKey) === 'off');
+
 function NoTokens() {
+  if (isBannerOff.value) return null;
+  const dismiss = (): void => {
+    isBannerOff.value = true;
+    remember(bannerKey, 'off');
+  };
+  const end = <Button look="plain s square" icon="x" label={t('dismiss')} onClick={dismiss} />;
   return (
-    <Strip tone="info" icon="tokens" role="note">
+    <Strip tone="info" icon="tokens" role="note" end={end}>
       {t('local_banner')} <a href={href('access')}>{t('local_banner_link')}</a>
     </Strip>
   );

@@ -28,7 +28,21 @@ export interface PlotProps {
   readonly empty: string;
 }
 
-export function Plot({ title, note, width, end, at, lines, valueText, empty, ...rest }: PlotProps) {
+/** Steps before the first recorded one are not drawn: on the first day they would be most of the chart. A few
+ *  stay, so that the first values are more than a point. */
+const stepsMin = 10;
+
+function fromFirst(times: PlotProps['at'], lines: PlotProps['lines']): Pick<PlotProps, 'at' | 'lines'> {
+  const first = times?.findIndex((_, n) => lines.some(({ values }) => typeof values[n] === 'number')) ?? 0;
+  const from = Math.max(0, Math.min(first, (times?.length ?? 0) - stepsMin));
+  return {
+    at: times?.slice(from) ?? null,
+    lines: lines.map((line) => ({ ...line, values: line.values.slice(from) })),
+  };
+}
+
+export function Plot({ title, note, width, end, valueText, empty, ...rest }: PlotProps) {
+  const { at, lines } = fromFirst(rest.at, rest.lines);
   const [isTable, setTable] = useState(false);
   const [hover, setHover] = useState<number | null>(null);
   const isEmpty = at !== null && !lines.some(({ values }) => values.some((value) => value !== null));
@@ -58,7 +72,7 @@ export function Plot({ title, note, width, end, at, lines, valueText, empty, ...
         <Table title={title} at={at} lines={lines} valueText={valueText} />
       ) : (
         <div class="body">
-          <Canvas title={title} at={at} lines={lines} valueText={valueText} onHover={setHover} {...rest} />
+          <Canvas {...rest} title={title} at={at} lines={lines} valueText={valueText} onHover={setHover} />
           <p class="legend">
             {lines.map(({ label, colour, values }) => {
               const value = hover === null ? null : (values[hover] ?? null);

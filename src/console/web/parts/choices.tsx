@@ -3,6 +3,7 @@
 
 import { signal } from '@preact/signals';
 import { keysOn, setKeysOn } from '../keys.ts';
+import { remember } from '../remembered.ts';
 import { choose, language, t, type Word } from '../words/words.ts';
 import { Button, Icon } from './parts.tsx';
 
@@ -12,11 +13,7 @@ function setTheme(next: string): void {
   theme.value = next;
   if (next === 'system') delete document.documentElement.dataset['theme'];
   else document.documentElement.dataset['theme'] = next;
-  try {
-    localStorage.setItem('dq-theme', next);
-  } catch {
-    // Storage is forbidden.
-  }
+  remember('dq-theme', next);
 }
 
 export function LanguageButton({ place = '' }: { place?: string }) {

@@ -97,6 +97,15 @@ export function Wrong({ text }: { text: string | undefined }) {
   );
 }
 
+export const requiredLabel = (label: string): string => t('required_label', { label });
+
+/** Beside a disabled button: the fields that it waits for. False: this one is filled. */
+export function Missing({ fields }: { fields: readonly (string | false)[] }) {
+  const names = fields.filter((name) => name !== false);
+  if (names.length === 0) return null;
+  return <span class="faint">{t('still_missing', { names: names.join(', ') })}</span>;
+}
+
 /** A body that is typed. `mistake`: number of the first character that is no JSON, from 1; null: no mistake. */
 export function BodyField({
   mistake,

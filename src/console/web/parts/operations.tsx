@@ -185,6 +185,8 @@ export function namedFilters(
   });
 }
 
+/** So many jobs at once burden no receiver. */
+const atOnceMax = 100;
 const spreads = ['1m', '10m', '1h', '6h', '1d'] as const;
 
 /** What the dialog before a requeue asks for; times of its fields, '' = none. */
@@ -207,7 +209,8 @@ export function askRequeue(
   topic: string | undefined,
   count: number | null,
 ): void {
-  const draft = draftOf<Requeue>({ spread: '10m', since: '', until: '' });
+  const isFew = count !== null && count < atOnceMax;
+  const draft = draftOf<Requeue>({ spread: isFew ? '' : '10m', since: '', until: '' });
   ask({
     title: t('op_question', { title: titleOf('requeue', topic, count) }),
     body: (

@@ -9,7 +9,7 @@ import { type Polled, usePoll } from '../api/poll.ts';
 import { daemonNow, session, signInAndStay } from '../api/session.ts';
 import { number, relative, useSecond } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
-import { Check, Field, Form, useAction } from '../parts/form.tsx';
+import { Check, Field, Form, Missing, useAction } from '../parts/form.tsx';
 import { List } from '../parts/list.tsx';
 import {
   Button,
@@ -139,6 +139,7 @@ function NewToken({ isFirst, changed }: { isFirst: boolean; changed: () => void 
           <button type="submit" class="btn main" disabled={name === '' || chosen.size === 0}>
             {t('create_token')}
           </button>
+          <Missing fields={[name === '' && t('name'), chosen.size === 0 && t('scopes')]} />
         </div>
       </Form>
     </Card>

@@ -1,9 +1,10 @@
 // Doctor: runs the checks of `dq doctor` in dq-console, and lists the findings, worst first.
 
+import { useEffect } from 'preact/hooks';
 import type { DoctorJson } from '../../../contract/api/trial.ts';
 import { call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
-import { session } from '../api/session.ts';
+import { daemonNow, session } from '../api/session.ts';
 import { clock, duration, useSecond } from '../format.ts';
 import { useAction } from '../parts/form.tsx';
 import { List } from '../parts/list.tsx';
@@ -31,6 +32,9 @@ const colours: Readonly<Record<State, Colour>> = {
   ok: 'done',
 };
 
+/** Findings are not read again for this time. */
+const freshMs = 60_000;
+
 export function Screen() {
   useSecond();
   const poll = usePoll<DoctorJson>('/v1/doctor', (run) => (run.state === 'running' ? 1_000 : 10_000));
@@ -41,6 +45,13 @@ export function Screen() {
     await call('POST', '/v1/doctor');
     refresh();
   };
+  // Findings of an hour ago say nothing of now; those of a minute ago do, and each run is recorded.
+  const isRead = data !== null;
+  useEffect(() => {
+    if (data === null || data.state === 'running') return;
+    if (Date.parse(data.endedAt ?? '') > daemonNow() - freshMs) return;
+    void run(check);
+  }, [isRead]);
   return (
     <>
       <Head

@@ -4,7 +4,6 @@ import type { JobJson, JobSummaryJson } from '../../../contract/api/job.ts';
 import type { PageOf } from '../../../contract/api/schema.ts';
 import { type EndState, endStates } from '../../../core/job.ts';
 import { isHeld } from '../../../core/job-why.ts';
-import { limits } from '../../../core/limits.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
 import { call, topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
@@ -266,7 +265,7 @@ function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
         <Card
           width={8}
           title={t('story')}
-          note={t('story_note', { count: number(limits.attemptsKept) })}
+          note={t('story_note')}
           end={hasCurl ? <CurlButton job={job} /> : undefined}
         >
           <Story job={job} topic={topic} points={points} />

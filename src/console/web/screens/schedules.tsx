@@ -20,6 +20,7 @@ import {
   Form,
   Input,
   jsonMistake,
+  Missing,
   useLeaveCheck,
   usePreview,
   Wrong,
@@ -483,6 +484,7 @@ function ScheduleForm({
             >
               {t(before === null ? 'create_schedule' : 'save')}
             </button>
+            <Missing fields={[values.name === '' && t('name'), values.topic === '' && t('topic')]} />
             <a class="btn plain" href={before === null ? href('schedules') : href('schedules', before.name)}>
               {t('cancel')}
             </a>

@@ -12,7 +12,7 @@ import { waitsOf } from '../backoff-waits.ts';
 import { Ladder } from '../charts/ladder.tsx';
 import { duration } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
-import { Field, Form, useLeaveCheck, usePreview } from '../parts/form.tsx';
+import { Field, Form, Missing, requiredLabel, useLeaveCheck, usePreview } from '../parts/form.tsx';
 import {
   Button,
   Card,
@@ -332,14 +332,25 @@ const graveFields: readonly string[] = [
   ...targetMembers,
 ];
 
+/** Fields that a topic of a delivery cannot be without. */
+const neededBy: Readonly<Record<Delivery, readonly FormField['name'][]>> = {
+  push: ['callbackUrl'],
+  mq: ['broker', 'to'],
+  pull: [],
+};
+
 export function NewTopic() {
   const [name, setName] = useState('');
   const [values, setValues] = useState(defaults);
   const [rejection, setRejection] = useState(noRejection);
   const [made, setMade] = useState<{ readonly topic: string; readonly secret: string } | null>(null);
   const changed = changedFields(defaults, values);
-  const needed = { push: 'callbackUrl', mq: 'broker', pull: null }[deliveryOf(values)];
-  const given = fields.filter((field) => changed.includes(field) || field.name === needed);
+  const needed = neededBy[deliveryOf(values)];
+  const given = fields.filter((field) => changed.includes(field) || needed.includes(field.name));
+  const missing = [
+    name === '' && t('name'),
+    ...needed.map((field) => (values[field] ?? '') === '' && labelOf(field, values)),
+  ];
   const json = { topic: name, ...membersOf(given, values) };
   useLeaveCheck(made === null && (name !== '' || changed.length > 0));
   const isPreviewed = made === null && name !== '' && changed.length > 0;
@@ -372,16 +383,16 @@ export function NewTopic() {
     <>
       <Head title={t('new_topic')} />
       <div class="cols">
-        <Card width={7} title={t('new_topic')}>
-          <Form onSend={create}>
+        <Card width={7}>
+          <Form look="body form one-top" onSend={create}>
             <Field
-              label={t('name')}
+              label={requiredLabel(t('name'))}
               isWide
               value={name}
               onType={setName}
               wrong={errorOf(rejection.errors, 'topic')?.message}
             />
-            <Fields
+            <NewFields
               values={values}
               errors={shownErrors(rejection, preview, changed)}
               change={setValues}
@@ -389,9 +400,10 @@ export function NewTopic() {
             />
             <Failure text={rejection.text} place="wide" />
             <div class="wide fields">
-              <button type="submit" class="btn main" disabled={name === ''}>
+              <button type="submit" class="btn main" disabled={missing.some(Boolean)}>
                 {t('create')}
               </button>
+              <Missing fields={missing} />
             </div>
           </Form>
         </Card>
@@ -415,38 +427,72 @@ function FieldNote({ errors, name }: { errors: readonly FieldError[]; name: stri
   return error === undefined ? null : <small class="wrong">{error.message}</small>;
 }
 
-function Fields({
+interface FieldsProps {
+  readonly values: Values;
+  readonly errors: readonly FieldError[];
+  readonly change: (values: Values) => void;
+  /** below the callback URL */
+  readonly note: ComponentChildren;
+  readonly isNeeded?: boolean;
+}
+
+/** The fields that pass, by group; those of other deliveries are hidden. */
+const Fields = ({ only = () => true, ...props }: FieldsProps & { only?: (field: FormField) => boolean }) => (
+  <>
+    {groups.map((group) => (
+      <fieldset key={group}>
+        <legend>{t(`group_${group}`)}</legend>
+        {fields
+          .filter((field) => field.group === group && only(field))
+          .map((field) => (
+            <OneField key={field.name} field={field} {...props} />
+          ))}
+      </fieldset>
+    ))}
+  </>
+);
+
+function OneField({
+  field,
   values,
   errors,
   change,
   note,
-}: {
-  values: Values;
-  errors: readonly FieldError[];
-  change: (values: Values) => void;
-  /** below the callback URL */
-  note: ComponentChildren;
-}) {
+  isNeeded = false,
+}: FieldsProps & { field: FormField }) {
+  if (!isShown(field, values)) return null;
+  const label = labelOf(field.name, values);
+  return (
+    <FieldInput
+      field={field}
+      label={isNeeded ? requiredLabel(label) : label}
+      value={values[field.name] ?? ''}
+      errors={errors}
+      change={(value) => change({ ...values, [field.name]: value })}
+      note={field.name === 'callbackUrl' ? note : field.kind === 'broker' ? <BrokerNote /> : null}
+    />
+  );
+}
+
+/** What a new topic is about. */
+const firstFields: readonly FormField['name'][] = ['callbackUrl', 'broker', 'to', 'retryIf', 'alertEmails'];
+
+/** The first fields, and the others folded: each of them has a default. A mistake opens them. */
+function NewFields(props: FieldsProps) {
+  const needed = neededBy[deliveryOf(props.values)];
+  const isFirst = ({ name }: FormField): boolean => firstFields.includes(name);
+  const isWrong = fields.some((field) => !isFirst(field) && errorOf(props.errors, field.name) !== undefined);
   return (
     <>
-      {groups.map((group) => (
-        <fieldset key={group}>
-          <legend>{t(`group_${group}`)}</legend>
-          {fields
-            .filter((field) => field.group === group && isShown(field, values))
-            .map((field) => (
-              <FieldInput
-                key={field.name}
-                field={field}
-                label={labelOf(field.name, values)}
-                value={values[field.name] ?? ''}
-                errors={errors}
-                change={(value) => change({ ...values, [field.name]: value })}
-                note={field.name === 'callbackUrl' ? note : field.kind === 'broker' ? <BrokerNote /> : null}
-              />
-            ))}
-        </fieldset>
+      {fields.filter(isFirst).map((field) => (
+        <OneField key={field.name} field={field} {...props} isNeeded={needed.includes(field.name)} />
       ))}
+      <details class="wide" open={isWrong || undefined}>
+        <summary>{t('more_settings')}</summary>
+        <div class="form">
+          <Fields {...props} only={(field) => !isFirst(field)} />
+        </div>
+      </details>
     </>
   );
 }

@@ -2,6 +2,7 @@
 // an action and its button use the same verb. Codes such as `timeout` are not translated.
 
 import { contractLimits } from '../../../contract/api/limits.ts';
+import { limits } from '../../../core/limits.ts';
 
 const doctorSeconds = contractLimits.doctorRunMs / 1_000;
 
@@ -43,6 +44,10 @@ export const texts = {
     'No access token exists. All users of this machine have full access.',
     '还没有访问令牌。本机的所有用户都有全部权限。',
   ],
+  dismiss: ['Dismiss', '关闭'],
+  required_label: ['{label} (required)', '{label}（必填）'],
+  still_missing: ['Still missing: {names}', '还缺：{names}'],
+  more_settings: ['More settings, all with a default', '更多设置（均有默认值）'],
   local_banner_link: ['Access', '访问控制'],
   embedded_store: ['Embedded store', '内置存储'],
   redis_store: ['Redis', 'Redis'],
@@ -113,18 +118,18 @@ export const texts = {
   dead_today: ['+{count} today', '今日 +{count}'],
   attention: ['Topics that need attention', '需要关注的主题'],
   attention_none: ['No topic needs attention.', '没有需要关注的主题。'],
-  all_topics: ['All {count} topics', '全部 {count} 个主题'],
+  all_topics: ['{count:The one topic|All {count} topics}', '全部 {count} 个主题'],
   open_incidents: ['Open incidents', '未结束的故障'],
   recent_events: ['Recent events', '最近事件'],
   no_events: ['No recent events.', '最近没有事件。'],
   no_incidents: ['No open incidents.', '没有未结束的故障。'],
   paused_strip: ['{topic} is paused', '{topic} 已暂停'],
   paused_strip_text: [
-    'with {count} jobs due. Pushes are still accepted.',
+    'with {count} {count:job|jobs} due. Pushes are still accepted.',
     '有 {count} 个任务待投递。推送仍被接收。',
   ],
   orphaned_strip: [
-    '{count} jobs belong to topics that are not registered.',
+    '{count} {count:job belongs|jobs belong} to topics that are not registered.',
     '{count} 个任务所属的主题未注册。',
   ],
   orphaned_text: [
@@ -178,13 +183,16 @@ export const texts = {
   sentence_status: ['A {statuses} reply counts as delivered', '状态码为 {statuses} 的应答视为投递成功'],
   sentence_rule: ['unless the retry rule {rule} is true.', '除非重试规则 {rule} 成立。'],
   sentence_attempts: [
-    'Makes up to {count} attempts. Then the job becomes a dead letter',
+    'Makes {count:one attempt|up to {count} attempts}. Then the job becomes a dead letter',
     '最多通知 {count} 次，之后任务成为死信',
   ],
   sentence_mail: ['and dq emails {addresses}.', 'dq 会给 {addresses} 发送邮件。'],
   retry_schedule: ['Retry schedule', '重试计划'],
   schedule_wrong: ['The backoff is not valid.', '退避规则无效。'],
-  schedule_note: ['{count} attempts over {time} if all fail', '全部失败时共 {count} 次通知，历时 {time}'],
+  schedule_note: [
+    '{count:One attempt, no retry|{count} attempts over {time} if all fail}',
+    '全部失败时共 {count} 次通知，历时 {time}',
+  ],
   why_not_called: ['Why jobs wait', '任务等待的原因'],
   per_notifier: ['what each notifier says now', '各通知进程的当前说明'],
   no_reason: ['Nothing holds this topic.', '没有任何限制。'],
@@ -195,27 +203,27 @@ export const texts = {
   delete_topic: ['Delete', '删除'],
   pause_question: ['Pause {topic}?', '暂停 {topic}？'],
   pause_text: [
-    'Pushes are still accepted. {count} due jobs, and all jobs that become due, are held until you resume.',
+    'Pushes are still accepted. {count} due {count:job|jobs}, and all jobs that become due, are held until you resume.',
     '推送仍被接收。{count} 个到期任务，以及之后到期的所有任务，都会保留到恢复为止。',
   ],
   resume_question: ['Resume {topic}?', '恢复 {topic}？'],
   resume_text: [
-    'dq delivers {count} jobs now, at most {concurrency} at once.',
+    'dq delivers {count} {count:job|jobs} now, at most {concurrency} at once.',
     'dq 现在投递 {count} 个任务，同时最多 {concurrency} 个。',
   ],
   resume_text_short: [
-    'dq delivers {count} jobs now, within the limits of the topic.',
+    'dq delivers {count} {count:job|jobs} now, within the limits of the topic.',
     'dq 现在投递 {count} 个任务，不超过主题的限制。',
   ],
   offline_question: ['Take {topic} offline?', '将 {topic} 下线？'],
   offline_text: [
-    'Pushes are rejected (409). {count} jobs are held. No job is dropped.',
+    'Pushes are rejected (409). {count} {count:job is|jobs are} held. No job is dropped.',
     '推送会被拒绝（409）。{count} 个任务会保留，不会丢弃任何任务。',
   ],
-  delete_question: ['Delete {topic} and its {count} jobs?', '删除 {topic} 及其 {count} 个任务？'],
+  delete_question: ['Delete {topic} and its {count} {count:job|jobs}?', '删除 {topic} 及其 {count} 个任务？'],
   delete_text: ['Type {topic} to confirm.', '请输入 {topic} 以确认。'],
   clear_jobs: ['Clear', '清空'],
-  clear_question: ['Clear {topic} ({count} jobs)?', '清空 {topic}（{count} 个任务）？'],
+  clear_question: ['Clear {topic} ({count} {count:job|jobs})?', '清空 {topic}（{count} 个任务）？'],
   clear_text: [
     'Ends every job, dead letters too. Nothing brings them back. Type {topic}.',
     '结束全部任务，包括死信。无法恢复。请输入 {topic}。',
@@ -226,7 +234,7 @@ export const texts = {
   save_and_test: ['Save and test', '保存并测试'],
   create: ['Create topic', '创建主题'],
   discard: ['Discard', '放弃'],
-  unsaved: ['{count} unsaved changes', '{count} 处更改未保存'],
+  unsaved: ['{count} unsaved {count:change|changes}', '{count} 处更改未保存'],
   save_question: ['Save the changes of {topic}?', '保存对 {topic} 的更改？'],
   saved: ['Saved', '已保存'],
   created_topic: [
@@ -317,8 +325,8 @@ export const texts = {
   dead_letter: ['Dead letter', '死信'],
   story: ['Story', '经过'],
   story_note: [
-    'oldest first · dq keeps the last {count} attempts',
-    '最早的在前 · dq 保留最近 {count} 次通知',
+    `oldest first · dq keeps the last ${limits.attemptsKept} attempts`,
+    `最早的在前 · dq 保留最近 ${limits.attemptsKept} 次通知`,
   ],
   waited: ['waited {time}', '等待了 {time}'],
   counts_again: ['attempts count from 1 again', '通知次数重新从 1 开始'],
@@ -400,9 +408,9 @@ export const texts = {
   op_title: ['{verb} {jobs}', '{verb}{jobs}'],
   op_title_of: ['{verb} {jobs} of {topic}', '{verb} {topic} 的{jobs}'],
   op_question: ['{title}?', '{title}？'],
-  op_dead: ['{count} dead letters', ' {count} 个死信'],
+  op_dead: ['{count} {count:dead letter|dead letters}', ' {count} 个死信'],
   op_dead_any: ['dead letters', '死信'],
-  op_jobs: ['{count} jobs', ' {count} 个任务'],
+  op_jobs: ['{count} {count:job|jobs}', ' {count} 个任务'],
   op_jobs_any: ['jobs', '任务'],
   op_status: ['status {status}', '状态码 {status}'],
   op_named: ['{count} named', '指定 {count} 个'],
@@ -410,7 +418,7 @@ export const texts = {
   op_dead_until: ['dead before {time}', '{time} 前成为死信'],
   op_due_since: ['due since {time}', '{time} 起到期'],
   op_due_until: ['due before {time}', '{time} 前到期'],
-  op_counted: ['{count} match', '匹配 {count} 个'],
+  op_counted: ['{count} {count:matches|match}', '匹配 {count} 个'],
   op_done: ['{count} done', '已处理 {count}'],
   op_done_of: ['{count} of {of}', '{count} / {of}'],
   op_per_second: ['{count}/s', '{count}/秒'],
@@ -481,9 +489,9 @@ export const texts = {
     '死信不能按 {query} 筛选，此列表忽略它。',
   ],
   cause_none: ['no attempt', '无通知'],
-  matches: ['{count} matches', '匹配 {count} 个'],
+  matches: ['{count} {count:match|matches}', '匹配 {count} 个'],
   select_all_match: ['Select all that match', '选择全部匹配项'],
-  select_all_count: ['Select all {count} matches', '选择全部 {count} 个匹配项'],
+  select_all_count: ['Select {count:the match|all {count} matches}', '选择全部 {count} 个匹配项'],
   all_match_selected: ['All that match are selected', '已选择全部匹配项'],
   dead_no_match: ['No dead letter matches.', '没有匹配的死信。'],
   cancel_jobs_text: [
@@ -748,10 +756,13 @@ export const texts = {
     '任务已到期。接口挂起或无法连接，dq 同时只做少量调用。',
   ],
   here_ahead: [
-    'The job is due. {count} jobs of its topic go first.',
+    'The job is due. {count} {count:job of its topic goes|jobs of its topic go} first.',
     '任务已到期。同主题还有 {count} 个任务在前。',
   ],
-  jobs_first: ['{count} jobs of its topic go first.', '同主题还有 {count} 个任务在前。'],
+  jobs_first: [
+    '{count} {count:job of its topic goes|jobs of its topic go} first.',
+    '同主题还有 {count} 个任务在前。',
+  ],
   here_next: ['The job is due and goes next.', '任务已到期，下一个就是它。'],
   here_soon: ['The job is due and starts soon.', '任务已到期，即将开始。'],
   here_running: [
@@ -774,7 +785,7 @@ export const texts = {
   here_unknown: ['The job is due. Why it waits is currently unknown.', '任务已到期。等待原因目前未知。'],
   here_dead: ['The job is a dead letter.', '任务是死信。'],
   here_dead_attempts_exhausted: [
-    'All {count} attempts failed. dq does not call this job again unless you requeue it.',
+    '{count:The only attempt|All {count} attempts} failed. dq does not call this job again unless you requeue it.',
     '{count} 次通知全部失败。除非重新投递，dq 不会再通知它。',
   ],
   here_dead_gone: [
@@ -913,8 +924,8 @@ export const texts = {
   found_all: ['{count} found', '找到 {count} 个'],
   horizon: ['Upcoming jobs by due time', '任务到期时间分布'],
   horizon_note: [
-    '{count} jobs · updated {time} · heights by square root',
-    '{count} 个任务 · {time}更新 · 高度按平方根',
+    '{count} {count:job|jobs} · updated {time} · low bars are drawn taller',
+    '{count} 个任务 · {time}更新 · 较小的数字画得偏高',
   ],
   horizon_empty: ['No waiting jobs', '没有等待中的任务'],
   horizon_overdue: ['overdue', '已逾期'],
@@ -951,7 +962,7 @@ export const texts = {
   endpoint_silent: ['Currently unknown: {names}', '暂时未知：{names}'],
   endpoint_origin: ['Address', '地址'],
   success_rate_5: ['Success rate (5 min)', '成功率（5 分钟）'],
-  of_attempts: ['of {count} attempts', '共 {count} 次通知'],
+  of_attempts: ['of {count} {count:attempt|attempts}', '共 {count} 次通知'],
   duration_p95: ['Callback duration p95', '回调耗时 p95'],
   failures_in_row: ['Failures in a row', '连续失败'],
   endpoint_last_success: ['Last success', '最近成功'],
@@ -1000,12 +1011,12 @@ export const texts = {
     '嵌入式存储。多台机器请使用 Redis。',
   ],
   store_shards: [
-    'Jobs: {active} active shards · shard list {list}.',
-    '任务：{active} 个分片在用 · 分片列表 {list}。',
+    'Jobs are on {active} {active:shard|shards} · shard list {list}.',
+    '任务保存在 {active} 个分片上 · 分片列表 {list}。',
   ],
   store_shards_draining: [
-    'Jobs: {active} active shards, {draining} draining · shard list {list}.',
-    '任务：{active} 个分片在用，{draining} 个排空中 · 分片列表 {list}。',
+    'Jobs are on {active} {active:shard|shards}, {draining} more {draining:is|are} drained · shard list {list}.',
+    '任务保存在 {active} 个分片上，另有 {draining} 个排空中 · 分片列表 {list}。',
   ],
   store_works: ['Works', '正常'],
   store_fails: ['Fails', '故障'],
@@ -1050,7 +1061,7 @@ export const texts = {
   shard_draining: ['Draining', '排空中'],
   shard_rejects: ['Rejects pushes', '拒绝推送'],
   shard_silent: ['Does not answer', '无应答'],
-  jobs_left: ['{count} jobs left', '剩余 {count} 个任务'],
+  jobs_left: ['{count} {count:job|jobs} left', '剩余 {count} 个任务'],
   values_of: ['Values of the last answer, {time}', '上次应答时的值，{time}'],
   memory_of: ['{used} of {all} memory', '内存 {used} / {all}'],
   memory_unlimited: ['{used}, no limit', '{used}，无上限'],
@@ -1116,7 +1127,7 @@ export const texts = {
   drain: ['Drain', '排空'],
   drain_question: ['Drain {name}?', '排空{name}？'],
   drain_text: [
-    'It takes no new jobs. dq delivers its {count} jobs when they are due.',
+    'It takes no new jobs. dq delivers its {count:job when it is|{count} jobs when they are} due.',
     '它不再接收新任务。其中 {count} 个任务到期后照常投递。',
   ],
   remove_shard_question: ['Remove {name}?', '移除{name}？'],
@@ -1152,7 +1163,7 @@ export const texts = {
   copy_yaml: ['Copy YAML', '复制 YAML'],
   config_problem: ['A reload would reject the configuration on disk:', '重新加载会拒绝磁盘上的配置：'],
   config_pending: [
-    '{count} options differ from the configuration on disk. They change with the next reload or restart.',
+    '{count} {count:option differs|options differ} from the configuration on disk. {count:It changes|They change} with the next reload or restart.',
     '有 {count} 个选项与磁盘上的配置不同，将在下次重新加载或重启时生效。',
   ],
   search_options: ['Name, value or description', '名称、值或说明'],
@@ -1249,7 +1260,7 @@ export const texts = {
   never_used: ['Not known', '未知'],
   token_exists: ['A token with this name exists', '已有同名令牌'],
   remove_token_sessions: [
-    'Its clients get 401 within 2 s; {count} sessions end.',
+    'Its clients get 401 within 2 s; {count} {count:session ends|sessions end}.',
     '其客户端在 2 秒内收到 401；{count} 个会话结束。',
   ],
   // overview, topics, topic
@@ -1279,7 +1290,7 @@ export const texts = {
   per_minute: ['/min', '/分钟'],
   pushed_n: ['pushed {count}', '推送 {count}'],
   first_attempt_success: ['First-attempt success', '首次通知成功率'],
-  of_first: ['of {count} first attempts', '共 {count} 次首次通知'],
+  of_first: ['of {count} first {count:attempt|attempts}', '共 {count} 次首次通知'],
   series_none: ['No data in this range.', '此范围内没有数据。'],
   series_no_calls: ['No calls in this range.', '此范围内没有通知。'],
   failed_none: ['No failed attempts in this range.', '此范围内没有失败的通知。'],
@@ -1314,7 +1325,7 @@ export const texts = {
   audit_actor: ['Actor', '操作人'],
   audit_action: ['Action', '操作'],
   audit_ok: ['OK', '成功'],
-  audit_count: ['{count} jobs', '{count} 个任务'],
+  audit_count: ['{count} {count:job|jobs}', '{count} 个任务'],
   audit_empty: ['No changes in this range', '此时间范围内没有变更'],
   audit_unavailable: ['Cannot load the audit log.', '无法加载审计日志。'],
   audit_in_logs: ['The log files of kind audit have all entries.', 'audit 类日志文件包含全部记录。'],

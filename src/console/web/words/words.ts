@@ -2,6 +2,7 @@
 // loads Chinese only when it is chosen.
 
 import { signal } from '@preact/signals';
+import { remember } from '../remembered.ts';
 import { en } from './en.ts';
 import { codeOf, filled } from './filled.ts';
 
@@ -51,9 +52,5 @@ export async function choose(next: Language): Promise<void> {
   table.value = words;
   language.value = next;
   document.documentElement.lang = next === 'zh' ? 'zh-CN' : 'en';
-  try {
-    localStorage.setItem('dq-language', next);
-  } catch {
-    // Storage is forbidden: the choice lasts as long as the page.
-  }
+  remember('dq-language', next);
 }
