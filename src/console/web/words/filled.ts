@@ -2,8 +2,8 @@
 
 type Values = Readonly<Record<string, string | number>>;
 
-/** `values` replace {name}; {name:job|jobs} is the first text where the value is 1, else the second. A part in
- *  [ ] is left out where one of its values is missing. */
+/** `values` replace {name}. {name:job|jobs} is the first text where the value is 1, else the second. A part
+ *  in [ ] is left out where one of its values is missing. */
 export function filled(text: string, values: Values): string {
   const hasAll = (part: string) =>
     [...part.matchAll(/\{(\w+)\}/g)].every(([, name = '']) => Object.hasOwn(values, name));
