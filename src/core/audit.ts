@@ -65,8 +65,8 @@ export function makeAuditId(at: number): string {
 }
 
 type Json = Readonly<Record<string, unknown>>;
-/** Members that every change sets. */
-const unshown: ReadonlySet<string> = new Set(['createdAt', 'updatedAt', 'revision']);
+/** Members that every change sets, and the digest of a secret. */
+const unshown: ReadonlySet<string> = new Set(['createdAt', 'updatedAt', 'revision', 'secretDigest']);
 const hidden = '***';
 
 /** The members that differ, one line per header, whose values are hidden. Null = no object. */

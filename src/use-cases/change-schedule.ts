@@ -2,7 +2,7 @@
 // instant again; one without effect changes nothing.
 
 import { isDeepStrictEqual } from 'node:util';
-import { parseDuration } from '../core/duration.ts';
+import { formatDuration, parseDuration } from '../core/duration.ts';
 import { DqError, FieldErrors, invalidField } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { type MissedTicks, nextTick, readCron, readEvery, readZone } from '../core/schedule.ts';
@@ -21,6 +21,7 @@ export interface ScheduleInput {
   readonly body?: unknown;
   readonly contentType?: string;
   readonly missed?: MissedTicks;
+  readonly paused?: boolean;
 }
 
 /** Throws DqError. `timezone`: of a schedule that names none. */
@@ -49,12 +50,6 @@ export function changedSchedule(
   return isDeepStrictEqual(before, after) ? null : { ...after, revision: old.revision + 1, updatedAt: now };
 }
 
-/** null: nothing would differ. */
-export function pausedSchedule(old: StoredSchedule, isPaused: boolean, now: number): ScheduleRecord | null {
-  if (old.isPaused === isPaused) return null;
-  return { ...recordOf(old), isPaused, revision: old.revision + 1, updatedAt: now };
-}
-
 function recordOf({
   earlier: _earlier,
   nextAt: _next,
@@ -67,7 +62,7 @@ function recordOf({
 
 function applied(old: ScheduleRecord, input: ScheduleInput, now: number): ScheduleRecord {
   const errors = new FieldErrors();
-  const { cron, every, timezone, topic = old.topic, missed = old.missed } = input;
+  const { cron, every, timezone, topic = old.topic, missed = old.missed, paused = old.isPaused } = input;
   if (cron !== undefined && every !== undefined) errors.reject('every', 'give cron or every, not both');
   const expression = cron === undefined ? null : readCron(cron, now);
   if (expression?.ok === false) errors.reject('cron', expression.message);
@@ -82,6 +77,7 @@ function applied(old: ScheduleRecord, input: ScheduleInput, now: number): Schedu
     ...old,
     topic,
     missed,
+    isPaused: paused,
     ...content,
     ...(expression?.ok === true ? { cron: expression.value, everyMs: null } : {}),
     ...(everyMs?.ok === true ? { cron: null, everyMs: everyMs.value } : {}),
@@ -105,6 +101,13 @@ function contentOf(
   if (Buffer.byteLength(text) > limits.scheduleBodyBytesMax)
     errors.reject('body', `must be at most ${limits.scheduleBodyBytesMax} bytes in a schedule`);
   return { body: text, isBase64: false, contentType: type };
+}
+
+/** As the API names them. */
+export function scheduleSettings(record: ScheduleRecord) {
+  const { topic, cron, everyMs, timezone, body, contentType, missed, isPaused: paused } = record;
+  const every = everyMs === null ? null : formatDuration(everyMs);
+  return { topic, cron, every, timezone, body, contentType, missed, paused };
 }
 
 /** The next instant after `now`; null while it is paused. */

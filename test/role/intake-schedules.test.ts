@@ -94,6 +94,20 @@ it.each([
   expect(body.detail).toMatch(message);
 });
 
+it('a schedule can be created as paused; a change by an earlier revision changes nothing', async () => {
+  const { body: created } = await add({ ...daily, paused: true });
+  expect(created).toMatchObject({ paused: true, nextAt: null, revision: 1 });
+  const patch = (revision: number, json: object) =>
+    dq.call('PATCH', '/v1/schedules/daily', {
+      headers: { 'content-type': 'application/json', 'if-match': `"${revision}"` },
+      body: JSON.stringify(json),
+    });
+  const resumed = (await patch(1, { paused: false, missed: 'last' })).body;
+  expect(resumed).toMatchObject({ paused: false, nextAt: expect.any(String), revision: 2 });
+  expect(await patch(1, { missed: 'skip' })).toMatchObject(problem(409, 'schedule_changed'));
+  expect(await read()).toMatchObject({ missed: 'last', revision: 2 });
+});
+
 it('a change without effect changes nothing', async () => {
   await add();
   const before = await read();

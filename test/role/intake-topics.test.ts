@@ -2,10 +2,11 @@
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { TopicField } from '../../src/core/topic/field-kinds.ts';
 import { topicFields } from '../../src/core/topic/fields.ts';
+import { secretDigest } from '../../src/core/topic/secrets.ts';
 import { apiName } from '../../src/core/topic/settings.ts';
 import { useCaseLimits } from '../../src/use-cases/limits.ts';
 import type { ApiReply } from '../support/daemon.ts';
-import { startIntake, type TestIntake } from '../support/intake.ts';
+import { startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
 import { problem } from '../support/problem.ts';
 import { until } from '../support/until.ts';
@@ -36,6 +37,7 @@ const defaults = {
   ),
   callbackUrl,
   state: 'active',
+  secretDigest: expect.stringMatching(/^[\w-]{43}$/),
   revision: expect.any(Number),
   createdAt: expect.stringMatching(/^\d{4}-.*Z$/),
   updatedAt: expect.stringMatching(/^\d{4}-.*Z$/),
@@ -285,6 +287,22 @@ describe('put and patch', () => {
     const { createdAt: _, updatedAt: __, ...written } = body;
     const { body: after } = await dq.api('PUT', '/v1/topics/a', written);
     expect({ ...after, updatedAt: body.updatedAt, revision: body.revision }).toEqual(body);
+  });
+
+  it('the digest of the secret tells an admin alone whether it is the same', async () => {
+    const secret = `whsec_${Buffer.alloc(32, 1).toString('base64')}`;
+    const { body: created } = await create('a', { secret });
+    expect(created.secretDigest).toBe(secretDigest('a', secret));
+    const other = (await create('b', { secret })).body.secretDigest;
+    expect(other).not.toBe(created.secretDigest);
+    await dq.api('POST', '/v1/topics/a/secret');
+    const { body: rotated } = await dq.api('GET', '/v1/topics/a');
+    expect(rotated.secretDigest).not.toBe(created.secretDigest);
+    expect((await dq.api('PATCH', '/v1/topics/a', { secretDigest: other })).body.secretDigest).toBe(
+      rotated.secretDigest,
+    );
+    const seen = await dq.call('GET', '/v1/topics/a', await tokenFor(dq, ['*']));
+    expect(seen.body.secretDigest).toBeNull();
   });
 
   it('the name in the body must be the one in the path', async () => {

@@ -7,7 +7,6 @@ import {
   getSchedule,
   newSchedule,
   nextOf,
-  pausedSchedule,
   type ScheduleInput,
 } from '../../src/use-cases/change-schedule.ts';
 import type { Process } from './process.ts';
@@ -84,7 +83,7 @@ export class Schedules implements Work {
       if (!this.#ticks.living.includes(name)) this.#create(name, dice);
       else if (dice.chance(0.15)) this.#remove(name, dice);
       else if (dice.chance(0.3))
-        this.#change(name, dice, (old, now) => pausedSchedule(old, !old.isPaused, now));
+        this.#change(name, dice, (old, now) => changedSchedule(old, { paused: !old.isPaused }, now));
       else {
         const input = this.#inputOf(dice, name, dice.chance(0.4));
         this.#change(name, dice, (old, now) => changedSchedule(old, input, now));

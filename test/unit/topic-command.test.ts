@@ -15,7 +15,10 @@ function registered(input: object): TopicJson {
   const topic = 'vip.recall';
   const parsed = parseTopicInput({ topic, ...input }, policy, true);
   if (!parsed.ok) throw parsed.error;
-  return topicJson({ ...completeSettings(parsed.input), topic, createdAt: 0, updatedAt: 0 } as Topic, true);
+  return topicJson(
+    { ...completeSettings(parsed.input), topic, secrets: [], createdAt: 0, updatedAt: 0 } as unknown as Topic,
+    true,
+  );
 }
 
 const topic = registered({

@@ -16,7 +16,7 @@ import {
 } from '../../contract/api/schedule.ts';
 import { problems } from '../../contract/api/schema.ts';
 import { difference } from '../../core/audit.ts';
-import { formatDuration, formatInstant } from '../../core/duration.ts';
+import { formatInstant } from '../../core/duration.ts';
 import { DqError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { nextTicks } from '../../core/schedule.ts';
@@ -28,13 +28,14 @@ import {
   getSchedule,
   newSchedule,
   nextOf,
-  pausedSchedule,
   type ScheduleInput,
   scheduleNotFound,
+  scheduleSettings,
 } from '../../use-cases/change-schedule.ts';
 import { topicOfPush } from '../../use-cases/find-topics.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../http/audit-note.ts';
+import { readIfMatch } from '../http/if-match.ts';
 import { readLimit } from '../http/paging.ts';
 import { mayTouch, requireTopic } from '../http/route-access.ts';
 
@@ -111,7 +112,9 @@ function verbRoutes(api: Api, context: ApiContext): void {
     };
     const config = { access: { scope: 'operate', topics: 'handler' } } as const;
     api.post(`${url}/${verb}`, { schema, config }, async (request) =>
-      change(context, request, request.params.name, (old, now) => pausedSchedule(old, isPaused, now)),
+      change(context, request, request.params.name, (old, now) =>
+        changedSchedule(old, { paused: isPaused }, now),
+      ),
     );
   }
 
@@ -171,6 +174,8 @@ async function change(
 ) {
   const { registry, clock, topics } = context.role;
   const old = await ofCaller(context, request, name);
+  const expected = readIfMatch(request, 'revision of the schedule');
+  if (expected !== null && old.revision !== expected) throw scheduleChanged(name);
   const now = await clock.read();
   const record = next(old, now);
   if (record === null) {
@@ -191,9 +196,12 @@ async function change(
       'schedule_changed',
       `schedule ${name} was changed ${limits.earlierTimesMax} times while an instant of it is due; try again when its job is made`,
     );
-  if (outcome === 'changed')
-    throw new DqError('schedule_changed', `schedule ${name} was changed meanwhile; read it again`);
+  if (outcome === 'changed') throw scheduleChanged(name);
   return scheduleJson(await getSchedule(registry, name), clock.now());
+}
+
+function scheduleChanged(name: string): DqError {
+  return new DqError('schedule_changed', `schedule ${name} was changed meanwhile; read it again`);
 }
 
 async function pageOf(
@@ -229,7 +237,7 @@ function scheduleJson(schedule: StoredSchedule, now: number | null) {
   const { name, nextAt, madeAt, problem, revision, createdAt, updatedAt, isPaused } = schedule;
   const instantOrNull = (at: number | null) => (at === null ? null : formatInstant(at));
   return {
-    ...{ name, ...settingsOf(schedule), paused: isPaused },
+    ...{ name, ...scheduleSettings(schedule) },
     ...{ nextAt: instantOrNull(isPaused ? null : nextAt), lastAt: instantOrNull(madeAt), problem },
     ...(now === null || isPaused
       ? {}
@@ -238,20 +246,8 @@ function scheduleJson(schedule: StoredSchedule, now: number | null) {
   };
 }
 
-function settingsOf({ topic, cron, everyMs, timezone, body, contentType, missed }: ScheduleRecord) {
-  return {
-    topic,
-    cron,
-    every: everyMs === null ? null : formatDuration(everyMs),
-    timezone,
-    body,
-    contentType,
-    missed,
-  };
-}
-
 /** Without the body. */
 function auditedOf(record: ScheduleRecord) {
-  const { body, ...audited } = settingsOf(record);
-  return { ...audited, bodyBytes: Buffer.byteLength(body), paused: record.isPaused };
+  const { body, ...audited } = scheduleSettings(record);
+  return { ...audited, bodyBytes: Buffer.byteLength(body) };
 }

@@ -52,9 +52,10 @@ const settings = {
       default: 'skip',
     }),
   ),
+  paused: Type.Optional(flag('make no jobs, as after pause')),
 };
 
-const ScheduleInput = closed(
+export const ScheduleInput = closed(
   { name: ScheduleName, topic: TopicName, ...settings },
   { title: 'ScheduleInput' },
 );
@@ -76,7 +77,10 @@ const Schedule = Type.Object(
     lastAt: instantOrNull('the last instant whose job was made'),
     problem: textOrNull('why the last job was not made'),
     nextTimes: Type.Optional(Type.Array(instant('instant'), { description: `the next ${shownTicks}` })),
-    revision: Type.Integer({ description: 'rises with each change', examples: [1] }),
+    revision: Type.Integer({
+      description: 'rises with each change; give it as If-Match to change no later one',
+      examples: [1],
+    }),
     createdAt: instant('when it was created'),
     updatedAt: instant('when it was changed'),
   },
@@ -115,6 +119,8 @@ export const changeScheduleSchema = {
   ...oneSchedule,
   operationId: 'changeSchedule',
   summary: 'Change the given fields of a schedule',
+  description:
+    'With the header If-Match (the revision of the schedule as it was read) a schedule that was changed since then stays as it is: 409.',
   body: SchedulePatch,
   response: { ...foundSchedule, ...problems(404, 409, 413, 415, 503) },
 };

@@ -56,7 +56,7 @@ function schemaOf<T = string>(name: string, field: TopicField): TUnsafe<T> {
   return Type.Unsafe<T>({ ...field.schema, description: textOf(field), examples: [example] });
 }
 
-type Settings = Omit<TopicJson, 'topic' | 'revision' | 'createdAt' | 'updatedAt'>;
+type Settings = Omit<TopicJson, 'topic' | 'secretDigest' | 'revision' | 'createdAt' | 'updatedAt'>;
 type SettingSchemas = { readonly [K in keyof Settings]: TUnsafe<Settings[K]> };
 
 const fields: readonly [string, TopicField][] = Object.entries({ ...topicFields, state: topicColumns.state });
@@ -79,8 +79,11 @@ const TopicSecret = schemaOf('secret', topicColumns.secret);
 const optional = (schemas: Readonly<Record<string, TSchema>>) =>
   Object.fromEntries(Object.entries(schemas).map(([name, schema]) => [name, Type.Optional(schema)]));
 
-const revision = Type.Optional(count('as read, ignored; the header If-Match compares it', 17));
-const written = { ...optional({ ...withDefaults, secret: TopicSecret }), revision };
+const ignored = optional({
+  secretDigest: textOrNull('as read, ignored', null),
+  revision: count('as read, ignored; the header If-Match compares it', 17),
+});
+const written = { ...optional({ ...withDefaults, secret: TopicSecret }), ...ignored };
 export const TopicInput = closed({ topic: Name, ...written }, { title: 'TopicInput' });
 
 export const TopicReplacement = closed(
@@ -89,16 +92,18 @@ export const TopicReplacement = closed(
 );
 
 export const TopicPatch = closed(
-  { ...optional({ topic: Name, ...settings, secret: TopicSecret }), revision },
-  {
-    title: 'TopicPatch',
-  },
+  { ...optional({ topic: Name, ...settings, secret: TopicSecret }), ...ignored },
+  { title: 'TopicPatch' },
 );
 
 /** A reply has every member. */
 const shown = {
   topic: Name,
   ...settings,
+  secretDigest: textOrNull(
+    'HMAC-SHA256 of the name with the secret as the key, base64url; null: the caller lacks the scope admin',
+    'ePQ-TBnUl4p1CFH5633C6g_234kBLxx2vCXMfkgNESg',
+  ),
   revision: count('number of the last change; give it as If-Match to change no later one', 17),
   createdAt: instant('when the topic was created'),
   updatedAt: instant('when the topic was last changed'),

@@ -1,5 +1,6 @@
 // The signing secrets of a topic: making, reading, rotation. Messages never repeat a secret.
 
+import { createHmac } from 'node:crypto';
 import { randomBytes } from '../../runtime/time.ts';
 import type { Parsed } from '../duration.ts';
 import { limits } from '../limits.ts';
@@ -46,6 +47,12 @@ export function parseSecret(input: unknown): Parsed<string> {
     return { ok: false, message: `must be ${secretPrefix} and the padded base64 of ${min} to ${max} bytes` };
   }
   return { ok: true, value: text };
+}
+
+/** Tells a caller that has a secret whether the topic has the same one. The key is the text of the secret,
+ *  and signatures use its decoded bytes: a digest never equals a signature. */
+export function secretDigest(topic: string, secret: string): string {
+  return createHmac('sha256', secret).update(topic).digest('base64url');
 }
 
 export function makeSecret(): string {

@@ -8,6 +8,7 @@ import { unknownName } from '../suggest.ts';
 import type { Backoff } from './backoff.ts';
 import type { Delivery, TopicField, TopicPolicy } from './field-kinds.ts';
 import { topicColumns, topicFields } from './fields.ts';
+import { secretDigest } from './secrets.ts';
 import {
   defaultEmptyReply,
   type Topic,
@@ -47,6 +48,8 @@ export type TopicJson = {
 } & {
   readonly topic: string;
   readonly state: TopicState;
+  /** null: the caller lacks the scope `admin` */
+  readonly secretDigest: string | null;
   readonly revision: number;
   readonly createdAt: string;
   readonly updatedAt: string;
@@ -56,7 +59,8 @@ export type TopicJson = {
 export const topicInputNames: ReadonlySet<string> = new Set([
   ...Object.keys(topicColumns),
   ...fields.map(([key]) => apiName(key)),
-  // Ignored: clients send back what they read. If-Match compares it.
+  // Ignored: clients send back what they read. If-Match compares the revision.
+  'secretDigest',
   'revision',
 ]);
 
@@ -197,18 +201,29 @@ export function completeSettings(input: TopicInput): TopicSettings {
 export const maskedValue = '***';
 
 /** The API's JSON of a topic, without its secret. `showsValues`: with the values of its headers, which can
- *  be credentials. */
+ *  be credentials, and with the digest of its secret. */
 export function topicJson(topic: Topic, showsValues: boolean): TopicJson {
-  const json: Record<string, unknown> = { topic: topic.topic };
-  for (const [key, field] of fields)
-    json[apiName(key)] = field.print === undefined ? topic[key] : field.print(topic[key]);
+  const json: Record<string, unknown> = { topic: topic.topic, ...settingsJson(topic) };
   if (!showsValues)
     json['headers'] = Object.fromEntries(Object.keys(topic.headers).map((name) => [name, maskedValue]));
   json['state'] = topic.state;
+  const [current] = topic.secrets;
+  json['secretDigest'] =
+    showsValues && current !== undefined ? secretDigest(topic.topic, current.secret) : null;
   json['revision'] = topic.revision;
   json['createdAt'] = formatInstant(topic.createdAt);
   json['updatedAt'] = formatInstant(topic.updatedAt);
   return json as TopicJson;
+}
+
+/** The API's JSON of settings, in the order of the fields. */
+export function settingsJson(settings: TopicSettings): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(
+    fields.map(([key, { print }]) => [
+      apiName(key),
+      print === undefined ? settings[key] : print(settings[key]),
+    ]),
+  );
 }
 
 /** Rejects waits of 0s, which would be calls without a pause. */
