@@ -43,7 +43,6 @@ export class DialingConnector extends AbstractConnector {
   #dialing = new AbortController();
 
   constructor(options: unknown) {
-    // Its own timer would outlive a socket that is closed already: see disconnect.
     super(0);
     this.#options = options as Options;
   }
@@ -67,11 +66,7 @@ export class DialingConnector extends AbstractConnector {
   override disconnect(): void {
     this.connecting = false;
     this.#dialing.abort(new Error('Connection is closed.'));
-    const stream: Socket | undefined = this.stream;
-    if (stream === undefined || stream.destroyed) return;
-    const late = setTimeout(() => stream.destroy(), this.#options.disconnectTimeout ?? 2_000);
-    stream.once('close', () => clearTimeout(late));
-    stream.end();
+    endSocket(this.stream, this.#options);
   }
 }
 
@@ -141,8 +136,10 @@ export class DialingSentinelConnector extends SentinelConnector {
   }
 
   override disconnect(): void {
+    this.connecting = false;
     this.#dialing.abort(new Error('Connection is closed.'));
-    super.disconnect();
+    endSocket(this.stream, this.#options);
+    this.#own.failoverDetector?.cleanup();
   }
 
   async #masterOf(sentinel: Place): Promise<Hop> {
@@ -170,6 +167,7 @@ interface Own {
   connectToSentinel(place: Place, options?: object): Redis;
   resolve(sentinel: Place): Promise<Place | null>;
   initFailoverDetector(): Promise<void>;
+  readonly failoverDetector: { cleanup(): void } | null;
 }
 
 /** The name of `servername` is for servers that are named by IP: other ones have their own. */
@@ -186,6 +184,14 @@ function open(
 ): Promise<Socket> {
   const place = { host, port, connect, timeoutMs: connectTimeout ?? redisLimits.connectMs };
   return openSocket(place, tls === undefined ? null : tlsFor(host, tls), signal);
+}
+
+/** The library's own timer would outlive a socket that is closed already. */
+function endSocket(socket: Socket | undefined, { disconnectTimeout = 2_000 }: Options): void {
+  if (socket === undefined || socket.destroyed) return;
+  const late = setTimeout(() => socket.destroy(), disconnectTimeout);
+  socket.once('close', () => clearTimeout(late));
+  socket.end();
 }
 
 function closedSocket(): Socket {
