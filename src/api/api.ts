@@ -173,7 +173,7 @@ function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook, questio
   scheduleRoutes(api, context);
   tokenRoutes(api, context, tokens);
   meRoute(api, context, tokens);
-  summaryRoute(api, context);
+  summaryRoute(api, context, questions);
   seriesRoutes(api, context);
   surveyRoutes(api, context);
   sessionRoutes(api, context, tokens);

@@ -25,6 +25,7 @@ const roleOf = {
   capacity: 'notifier',
   running: 'notifier',
   endpoints: 'notifier',
+  failures: 'notifier',
   test_call: 'notifier',
   attempts: 'upkeep',
   journal_lag: 'upkeep',

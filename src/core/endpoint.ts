@@ -45,6 +45,32 @@ export interface EndpointPart {
   readonly longestMs: number;
 }
 
+/** What a notifier knows about the calls of a topic. JSON. */
+export interface TopicFailures
+  extends Pick<EndpointPart, 'delivered' | 'failed' | 'failuresInRow' | 'lastSuccessAt' | 'lastReason'> {
+  readonly topic: string;
+  /** of the first failure after the last success, epoch ms; null: the last attempt succeeded */
+  readonly since: number | null;
+  /** of the last failure; null: no reply */
+  readonly lastStatus: number | null;
+}
+
+/** Of one topic, as several notifiers know it. */
+export function mergeFailures(a: TopicFailures, b: TopicFailures): TopicFailures {
+  const lastSuccessAt = Math.max(a.lastSuccessAt ?? 0, b.lastSuccessAt ?? 0) || null;
+  const starts = [a.since, b.since].filter((since) => since !== null);
+  const newest = (a.since ?? 0) >= (b.since ?? 0) ? a : b;
+  return {
+    ...newest,
+    delivered: a.delivered + b.delivered,
+    failed: a.failed + b.failed,
+    failuresInRow: a.failuresInRow + b.failuresInRow,
+    lastSuccessAt,
+    // A success at one notifier ends the failures that another one has seen before it.
+    since: starts.length === 0 ? null : Math.max(Math.min(...starts), lastSuccessAt ?? 0),
+  };
+}
+
 /** As the topic states of the console: 5 minutes. */
 export const endpointWindowMs = 300_000;
 

@@ -80,7 +80,10 @@ export interface WhyFacts {
   readonly call: { readonly since: number; readonly notifier: string } | null;
 }
 
-export function whyOf(job: JobSnapshot | EndedJob, facts: WhyFacts): Why {
+/** What the reason of a live or dead job depends on. */
+export type JudgedJob = Pick<JobSnapshot, 'state' | 'dueAt' | 'failures' | 'deadAt'>;
+
+export function whyOf(job: JudgedJob | EndedJob, facts: WhyFacts): Why {
   if ('endedAt' in job) return { code: 'ended', at: job.endedAt };
   switch (job.state) {
     case 'dead':

@@ -229,6 +229,8 @@ export const limits = {
   tickMs: 1_000,
   /** A draining worker is killed this long after its deadline. */
   drainGraceMs: 2_000,
+  /** A job that is due for so long is late: an incident, and a topic that needs attention. */
+  lateMs: 60_000,
   /** Too many failures of a role within this time end the master (masterLimits.crashLoopFailures). */
   crashLoopWindowMs: 60_000,
   /** Time for a request's header and for the whole request, against slow clients; interval of the check. */

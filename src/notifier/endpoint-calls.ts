@@ -3,7 +3,13 @@
 // Invariant: at most notifierLimits.endpointTopicsKept topics are counted. Where all of them were called
 // within the window, a further one is not counted.
 
-import { durationGroups, type EndpointPart, endpointWindowMs, groupOf } from '../core/endpoint.ts';
+import {
+  durationGroups,
+  type EndpointPart,
+  endpointWindowMs,
+  groupOf,
+  type TopicFailures,
+} from '../core/endpoint.ts';
 import type { AttemptReason } from '../core/job.ts';
 import { notifierLimits } from './limits.ts';
 
@@ -20,6 +26,9 @@ export class TopicCalls {
   #lastSuccessAt: number | null = null;
   #lastFailureAt: number | null = null;
   #lastReason: AttemptReason | null = null;
+  #lastStatus: number | null = null;
+  /** the first failure after the last success */
+  #failingSince: number | null = null;
   readonly #counts = new Uint32Array(width * notifierLimits.endpointSteps);
   /** number of the step that each part of #counts is about */
   readonly #steps: number[] = new Array(notifierLimits.endpointSteps).fill(-1);
@@ -33,15 +42,18 @@ export class TopicCalls {
     return Math.max(this.#lastSuccessAt ?? 0, this.#lastFailureAt ?? 0);
   }
 
-  /** `reason`: null for a success; `nowMs`: storage clock */
-  judged(reason: AttemptReason | null, durationMs: number, nowMs: number): void {
+  /** `reason`: null for a success; `status`: null without a reply; `nowMs`: storage clock */
+  judged(reason: AttemptReason | null, status: number | null, durationMs: number, nowMs: number): void {
     if (reason === null) {
       this.#failuresInRow = 0;
+      this.#failingSince = null;
       this.#lastSuccessAt = nowMs;
     } else {
       this.#failuresInRow += 1;
+      this.#failingSince ??= nowMs;
       this.#lastFailureAt = nowMs;
       this.#lastReason = reason;
+      this.#lastStatus = status;
     }
     const at = this.#place(Math.floor(nowMs / stepMs)) * width;
     this.#count(at + (reason === null ? 0 : 1));
@@ -73,6 +85,13 @@ export class TopicCalls {
       durations,
       longestMs,
     };
+  }
+
+  failures(nowMs: number): TopicFailures {
+    const { delivered, failed, failuresInRow, lastSuccessAt, lastReason } = this.part(nowMs, false);
+    const since = this.#failingSince;
+    const counts = { delivered, failed, failuresInRow, lastSuccessAt };
+    return { topic: this.topic, ...counts, since, lastReason, lastStatus: this.#lastStatus };
   }
 
   #count(index: number): void {

@@ -4,7 +4,7 @@
 // upgrade.
 
 import type { CapacityReason } from '../core/capacity-reasons.ts';
-import type { EndpointPart } from '../core/endpoint.ts';
+import type { EndpointPart, TopicFailures } from '../core/endpoint.ts';
 import type { AttemptReason, AttemptRecord, JobKey, Version } from '../core/job.ts';
 import type { Topic } from '../core/topic/topic.ts';
 import type { LongWork, Problem } from '../ports/job-store.ts';
@@ -17,6 +17,8 @@ export interface Questions {
   readonly running: Asked<'notifier', JobKey & { readonly version: Version }, number | null>;
   /** the endpoints of visible topics that the notifier has called; with a topic: only that of its URL */
   readonly endpoints: Asked<'notifier', TopicFilter, readonly EndpointPart[]>;
+  /** the visible topics with failed attempts within the window of endpoints, or since their last success */
+  readonly failures: Asked<'notifier', Pick<TopicFilter, 'topics'>, readonly TopicFailures[]>;
   /** makes one call that changes nothing. Asked of one notifier; takes up to the topic's timeout */
   readonly test_call: Asked<'notifier', TestCall, TestCallResult>;
   /** samples of the newest attempts of visible topics, newest first. `since`: epoch ms, when they begin */

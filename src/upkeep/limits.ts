@@ -60,7 +60,6 @@ export const upkeepLimits = {
   fewPartitions: 8,
   latenessRounds: 3,
   incidentAfterMs: 30_000,
-  lateMs: 60_000,
   /** How often old entries are removed, and the pause between calls while more remain: 20,000 entries a
    *  second, with little effect on other callers. */
   retentionEveryMs: 10_000,

@@ -67,7 +67,7 @@ const usualTimes: UpkeepTimes = {
   health: {
     everyMs: upkeepLimits.healthEveryMs,
     afterMs: upkeepLimits.incidentAfterMs,
-    lateMs: upkeepLimits.lateMs,
+    lateMs: limits.lateMs,
     crashWindowMs: limits.crashLoopWindowMs,
   },
 };

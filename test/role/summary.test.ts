@@ -2,8 +2,12 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import type { TopicAttentionJson } from '../../src/contract/api/stats.ts';
+import type { TopicFailures } from '../../src/core/endpoint.ts';
 import { version } from '../../src/core/version.ts';
+import { bury } from '../support/handmade.ts';
 import { startIntake, tokenFor } from '../support/intake.ts';
+import { until } from '../support/until.ts';
 
 async function start() {
   const dq = await startIntake({
@@ -116,5 +120,115 @@ describe('GET /v1/me', () => {
     expect(body.name).toMatch(/^t-/);
     expect(Date.parse(body.now)).toBeGreaterThanOrEqual(before);
     expect(Date.parse(body.now)).toBeLessThanOrEqual(Date.now());
+  });
+});
+
+describe('topics that need attention', () => {
+  const minute = 60_000;
+  const callbackUrl = 'http://127.0.0.1:9/';
+  const values = { running: 64, concurrency: 64 };
+  const full = { code: 'concurrency_reached', message: 'm', remedy: 'r', values } as const;
+
+  /** `failures`: what each notifier says. */
+  async function startWith(
+    failures: readonly (readonly TopicFailures[] | null)[],
+    topics: readonly string[],
+  ) {
+    const dq = await startIntake({
+      onSend: (message, answer) => {
+        if (message.kind !== 'ask') return;
+        const { call, question } = message;
+        const says = (n: number) =>
+          question.name === 'failures' ? failures[n] : question.name === 'capacity' ? [full] : null;
+        const answers = failures.map((_, n) => ({ process: `n${n}`, answer: says(n) ?? null }));
+        answer({ kind: 'answers', call, answers });
+      },
+    });
+    for (const topic of topics) await dq.api('POST', '/v1/topics', { topic, callbackUrl });
+    const attention = async () => (await dq.api('GET', '/v1/summary')).body.attention as TopicAttentionJson[];
+    return { dq, attention };
+  }
+
+  const at = 1_900_000_000_000;
+  const calls: TopicFailures = {
+    ...{ topic: 'pay.check', delivered: 0, failed: 0, failuresInRow: 0 },
+    ...{ lastSuccessAt: null, since: null, lastReason: null, lastStatus: null },
+  };
+
+  it('a topic fails by what the notifiers count together, since the first failure after a success', async () => {
+    const first = {
+      ...calls,
+      failed: 2,
+      failuresInRow: 2,
+      since: at,
+      lastReason: 'status',
+      lastStatus: 502,
+    } as const;
+    const second = {
+      ...{ ...calls, delivered: 1, failed: 1, failuresInRow: 1, lastSuccessAt: at + minute },
+      ...{ since: at + 2 * minute, lastReason: 'timeout' as const },
+    };
+    const well = { ...calls, topic: 'order.close', delivered: 95, failed: 1 };
+    const { dq, attention } = await startWith([[first, well], null, [second]], ['pay.check', 'order.close']);
+    const day = Number(new Date().toISOString().slice(0, 10).replaceAll('-', ''));
+    for (const topic of ['order.close', 'pay.check']) await dq.push(topic, '1', '?delay=1h');
+    // What failed earlier today is over: the notifiers know better.
+    for (const [name, n] of [
+      ['delivered', 95],
+      ['retried', 50],
+    ] as const)
+      await dq.registry.addStats([{ topic: 'order.close', day, name, n }]);
+    expect(await attention()).toMatchObject([
+      {
+        ...{ topic: 'pay.check', reasons: ['failing'], since: new Date(at + minute).toISOString() },
+        ...{ oldest: null, failure: { reason: 'timeout', status: null } },
+      },
+    ]);
+  });
+
+  it('where only a part of the attempts fails, no moment is its beginning', async () => {
+    const some = {
+      ...calls,
+      delivered: 60,
+      failed: 40,
+      failuresInRow: 1,
+      since: at,
+      lastReason: 'rule',
+    } as const;
+    const { dq, attention } = await startWith([[some]], ['pay.check']);
+    await dq.push('pay.check', '1', '?delay=1h');
+    expect(await attention()).toMatchObject([{ topic: 'pay.check', reasons: ['failing'], since: null }]);
+  });
+
+  it('a topic is late by its oldest due job, and why it waits is that of the job', async () => {
+    const { dq, attention } = await startWith([[]], ['slow.one', 'slow.two', 'held']);
+    for (const topic of ['slow.one', 'held']) await dq.push(topic, '1', '?id=oldest&delay=0');
+    await dq.push('slow.one', '1', '?id=newer&delay=0');
+    await dq.api('POST', '/v1/topics/held/pause');
+    expect(await attention()).toMatchObject([{ topic: 'held', reasons: ['paused'] }]);
+    await dq.sqlite.owner.inspect((db) => db.prepare('UPDATE job SET due = due - ?').run(10 * minute));
+    await dq.push('slow.two', '1', '?delay=0');
+    const job = (await dq.api('GET', '/v1/topics/slow.one/jobs/oldest')).body;
+    await until('the sums are made again', async () => (await attention()).length > 1);
+    expect(await attention()).toMatchObject([
+      {
+        ...{ topic: 'slow.one', reasons: ['late'], since: job.dueAt },
+        oldest: { id: 'oldest', dueAt: job.dueAt, why: 'at_concurrency', says: [full] },
+      },
+      { topic: 'held', reasons: ['paused'], oldest: { id: 'oldest', why: 'topic_paused', says: [] } },
+    ]);
+    expect(job.why).toMatchObject({ code: 'at_concurrency', reasons: [full] });
+  });
+
+  it('dead letters are named with their most frequent cause and its first death', async () => {
+    const { dq, attention } = await startWith([], ['dead.one']);
+    await bury(dq, 'dead.one', ['1', '2']);
+    const { groups } = (await dq.api('GET', '/v1/dead/groups')).body;
+    expect(await attention()).toMatchObject([
+      {
+        ...{ topic: 'dead.one', reasons: ['dead_letters'], since: groups[0].firstAt },
+        failure: { reason: 'status', status: 500 },
+      },
+    ]);
   });
 });

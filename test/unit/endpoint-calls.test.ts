@@ -10,14 +10,14 @@ const start = 1_000 * minute;
 describe('endpoint', () => {
   it('the counts cover the last 5 minutes', () => {
     const calls = new TopicCalls('t', 'http://a');
-    calls.judged(null, 40, start);
-    calls.judged('timeout', 3_000, start + minute);
+    calls.judged(null, null, 40, start);
+    calls.judged('timeout', null, 3_000, start + minute);
     expect(calls.part(start + minute, false)).toMatchObject({
       ...{ origin: 'http://a', topics: ['t'], delivered: 1, failed: 1, failuresInRow: 1, inFlight: 0 },
       ...{ lastSuccessAt: start, lastFailureAt: start + minute, lastReason: 'timeout' },
     });
     expect(calls.part(start + 5 * minute, false)).toMatchObject({ delivered: 0, failed: 1 });
-    calls.judged(null, 40, start + 30 * minute);
+    calls.judged(null, null, 40, start + 30 * minute);
     expect(calls.part(start + 30 * minute, true)).toMatchObject({
       ...{ delivered: 1, failed: 0, failuresInRow: 0, isProbing: true, lastFailureAt: start + minute },
     });
@@ -29,9 +29,9 @@ describe('endpoint', () => {
       new TopicCalls('b', 'http://x'),
       new TopicCalls('c', 'http://y'),
     ];
-    a.judged('connect', 1, start);
-    a.judged('status', 1, start + 2);
-    b.judged(null, 90, start + 1);
+    a.judged('connect', null, 1, start);
+    a.judged('status', null, 1, start + 2);
+    b.judged(null, null, 90, start + 1);
     b.running = 3;
     const parts = [a, b, other, b].map((calls) => calls.part(start + 5, calls === a));
     const [x, y] = mergeEndpoints('topics', parts);
@@ -61,7 +61,7 @@ describe('endpoint', () => {
 
   it('a changed origin begins at zero', () => {
     const all = new EndpointCalls();
-    all.of('t', 'http://a', start)?.judged(null, 1, start);
+    all.of('t', 'http://a', start)?.judged(null, null, 1, start);
     expect(all.of('t', 'http://a', start)?.lastAt).toBe(start);
     expect(all.of('t', 'http://b', start)?.lastAt).toBe(0);
   });
@@ -69,7 +69,7 @@ describe('endpoint', () => {
   it('a bounded number of topics is counted; idle ones make space', () => {
     const all = new EndpointCalls();
     const most = notifierLimits.endpointTopicsKept;
-    for (let n = 0; n < most; n += 1) all.of(`t${n}`, 'http://a', start)?.judged(null, 1, start);
+    for (let n = 0; n < most; n += 1) all.of(`t${n}`, 'http://a', start)?.judged(null, null, 1, start);
     expect(all.of('late', 'http://a', start)).toBeNull();
     expect([...all.all()]).toHaveLength(most);
     const later = start + 6 * minute;

@@ -10,9 +10,10 @@ import { DqError } from '../../core/errors.ts';
 import type { Api } from '../api-context.ts';
 import { requireTopic, rightsOf } from '../http/route-access.ts';
 import type { MasterQuestions } from '../master-questions.ts';
+import { isFailing } from './failing.ts';
 import { nameToFind } from './topics/topic-routes.ts';
 
-const { failingPercent, failingAttempts, failingInRow, endpointTopicsMax } = contractLimits;
+const { endpointTopicsMax } = contractLimits;
 
 export function endpointsRoute(api: Api, questions: MasterQuestions): void {
   const host = hostname();
@@ -45,7 +46,7 @@ function endpointJson(part: EndpointPart) {
     origin,
     topics: topics.slice(0, endpointTopicsMax),
     topicCount: topics.length,
-    state: stateOf(part, attempts),
+    state: stateOf(part),
     inFlight,
     failuresInRow,
     lastSuccessAt: lastSuccessAt === null ? null : formatInstant(lastSuccessAt),
@@ -57,11 +58,5 @@ function endpointJson(part: EndpointPart) {
   };
 }
 
-function stateOf(
-  { isProbing, failed, failuresInRow }: EndpointPart,
-  attempts: number,
-): (typeof endpointStates)[number] {
-  if (isProbing) return 'probing';
-  const isFailing = attempts >= failingAttempts && failed * 100 >= attempts * failingPercent;
-  return isFailing || failuresInRow >= failingInRow ? 'failing' : 'healthy';
-}
+const stateOf = (part: EndpointPart): (typeof endpointStates)[number] =>
+  part.isProbing ? 'probing' : isFailing(part) ? 'failing' : 'healthy';

@@ -4,7 +4,7 @@
 import type { CapacityReason } from '../../core/capacity-reasons.ts';
 import { deadlineOf, optionsIn, withOptions } from '../../core/extension.ts';
 import type { EndedJob, JobKey, JobSnapshot, Version } from '../../core/job.ts';
-import { whyOf } from '../../core/job-why.ts';
+import { type JudgedJob, type Why, whyOf } from '../../core/job-why.ts';
 import { limits } from '../../core/limits.ts';
 import { plannedAttempts } from '../../core/retry-policy.ts';
 import { placesOf } from '../../core/shard-list.ts';
@@ -31,6 +31,30 @@ export class JobFactsReader {
     const registered = topics.get(job.topic);
     const options = 'endedAt' in job ? {} : optionsIn(job.extension);
     const topic = registered === undefined ? undefined : withOptions(registered, options);
+    const [why, alert] = await Promise.all([
+      this.why(job),
+      job.state === 'dead' ? store.alerts.stateOf(job).catch(() => undefined) : undefined,
+    ]);
+    return {
+      alert,
+      maxAttempts: topic?.maxAttempts ?? null,
+      why,
+      planned:
+        topic === undefined || 'endedAt' in job
+          ? null
+          : plannedAttempts(job, topic, config['retry.unit'], clock.now()).filter(
+              ({ at }) => at <= deadlineOf(options, job),
+            ),
+      options,
+      shard: this.#shardOf(job),
+      keptUntil: this.#keptUntil(job),
+    };
+  }
+
+  /** Why a job is where it is. */
+  async why(job: (VersionOfJob & JudgedJob) | EndedJob): Promise<Why> {
+    const { store, topics, clock, config } = this.#role;
+    const topic = topics.get(job.topic);
     const isUnread = topic === undefined && (!topics.isKnown || topics.isUnreadable(job.topic));
     const now = clock.now();
     const waits = job.state === 'ready' && (isUnread || topic?.state === 'active');
@@ -43,30 +67,16 @@ export class JobFactsReader {
         ])
       : [null, null, false];
     const call = job.state === 'reserved' ? await this.#callOf(job) : null;
-    const alert = job.state === 'dead' ? await store.alerts.stateOf(job).catch(() => undefined) : undefined;
-    return {
-      alert,
-      maxAttempts: topic?.maxAttempts ?? null,
-      why: whyOf(job, {
-        now,
-        pollCeilingMs: config.pollCeiling,
-        notifiers,
-        ahead,
-        call,
-        isAtPullLeases,
-        topic: isUnread ? null : topic,
-        places: this.#placesOf(job),
-      }),
-      planned:
-        topic === undefined || 'endedAt' in job
-          ? null
-          : plannedAttempts(job, topic, config['retry.unit'], now).filter(
-              ({ at }) => at <= deadlineOf(options, job),
-            ),
-      options,
-      shard: this.#shardOf(job),
-      keptUntil: this.#keptUntil(job),
-    };
+    return whyOf(job, {
+      now,
+      pollCeilingMs: config.pollCeiling,
+      notifiers,
+      ahead,
+      call,
+      isAtPullLeases,
+      topic: isUnread ? null : topic,
+      places: this.#placesOf(job),
+    });
   }
 
   /** Whether its pull clients get no more jobs (JobStore.reserve). Of all partitions together. */
@@ -97,7 +107,7 @@ export class JobFactsReader {
   }
 
   /** null: no notifier of this instance says that it calls the job. */
-  async #callOf({ topic, id, version }: JobKey & { readonly version: Version }) {
+  async #callOf({ topic, id, version }: VersionOfJob) {
     const about = `${version} ${topic} ${id}`;
     const ask = () => this.#questions.ask('running', { topic, id, version });
     const found = (await this.#calls.of(about, ask))?.find(({ answer }) => answer !== null);
@@ -112,6 +122,8 @@ export class JobFactsReader {
     return earlier.length === 0 ? home : null;
   }
 }
+
+type VersionOfJob = JobKey & { readonly version: Version };
 
 type Answers<T> = readonly AnswerOf<T>[] | null;
 

@@ -1,10 +1,8 @@
 // GET /v1/summary answers the first page of the console: sums over the topics that the caller may see, what
-// is wrong now, and the topics that need attention. It reads the tallies of the store and the pages of the
-// statistics, never jobs. Its result is kept for a while, so that many viewers cost as much as one.
+// is wrong now, and the topics that need attention. It reads the tallies of the store, the pages of the
+// statistics, and few jobs. Its result is kept for a while, so that many viewers cost as much as one.
 
-import { contractLimits } from '../../contract/api/limits.ts';
-import type { TopicAttentionJson } from '../../contract/api/stats.ts';
-import { attentionReasons, summarySchema } from '../../contract/api/stats.ts';
+import { summarySchema } from '../../contract/api/stats.ts';
 import { createCalendar } from '../../core/calendar.ts';
 import { DqError, messageOf } from '../../core/errors.ts';
 import { openIncidents } from '../../core/incident.ts';
@@ -12,21 +10,21 @@ import { type JobState, jobStates } from '../../core/job.ts';
 import { isOpen, processedOf } from '../../core/operation.ts';
 import { type StatName, statNames } from '../../core/series.ts';
 import { type Rights, reaches, reachesEveryTopic } from '../../core/token.ts';
-import type { TopicState } from '../../core/topic/topic.ts';
 import { IncidentFiles } from '../../process/incident-files.ts';
 import type { RoleContext } from '../../process/role.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { KeptAnswers } from '../http/kept-answers.ts';
 import { rightsOf, seesDaemon } from '../http/route-access.ts';
+import type { MasterQuestions } from '../master-questions.ts';
 import { helpJson } from './alert-routes.ts';
 import { readiness } from './health-routes.ts';
 import { heldAmong } from './held-topics.ts';
 import { maySeeOperation } from './operation-routes.ts';
 import { noCounts, noJobs, type StatLine, statLines } from './stats-table.ts';
+import { TopicAttention } from './topic-attention.ts';
 
-type Reason = (typeof attentionReasons)[number];
-
-export function summaryRoute(api: Api, { role }: ApiContext): void {
+export function summaryRoute(api: Api, { role }: ApiContext, questions: MasterQuestions): void {
+  const attention = new TopicAttention(role, questions);
   const kept = new KeptAnswers<Awaited<ReturnType<typeof sumsOf>>>();
   const incidents = new IncidentFiles(role.config.dataDir);
   api.get(
@@ -36,7 +34,7 @@ export function summaryRoute(api: Api, { role }: ApiContext): void {
       const rights = rightsOf(request);
       const key = reachesEveryTopic(rights) ? '*' : JSON.stringify(rights.topics);
       const [sums, state] = await Promise.all([
-        kept.of(key, () => sumsOf(role, rights)),
+        kept.of(key, () => sumsOf(role, rights, attention)),
         stateOf(role, incidents),
       ]);
       const now = new Date(role.clock.now()).toISOString();
@@ -71,7 +69,7 @@ async function stateOf(role: RoleContext, files: IncidentFiles) {
   };
 }
 
-async function sumsOf(role: RoleContext, rights: Rights) {
+async function sumsOf(role: RoleContext, rights: Rights, attention: TopicAttention) {
   const { topics, store, registry, config, clock } = role;
   const counts = await store.admin.counts();
   const now = clock.now();
@@ -87,7 +85,7 @@ async function sumsOf(role: RoleContext, rights: Rights) {
   const states: Record<JobState, number> = { ...noJobs };
   const today: Record<StatName, number> = { ...noCounts };
   const number = { active: 0, paused: 0, offline: 0 };
-  const worst = new Worst();
+  const looked: StatLine[] = [];
   let orphaned = 0;
   for await (const slice of lines)
     for (const line of slice) {
@@ -98,7 +96,8 @@ async function sumsOf(role: RoleContext, rights: Rights) {
       }
       for (const name of statNames) today[name] += line.today[name];
       if (known !== undefined) number[known.state] += 1;
-      worst.add(line, known?.title ?? '', known?.state ?? null);
+      // Most of many topics are idle: they cost no memory here.
+      if (needsLook(line)) looked.push(line);
     }
   return {
     topics: number,
@@ -108,13 +107,16 @@ async function sumsOf(role: RoleContext, rights: Rights) {
     oldestOverdueMs: every ? counts.oldestOverdueMs : null,
     orphaned,
     held: heldAmong(role, counts.topics, maySee),
-    attention: worst.list(),
-    attentionCount: worst.count,
+    ...(await attention.of(looked, every ? ['*'] : rights.topics)),
     operations: await operationsOf(registry, rights),
     at: new Date(now).toISOString(),
     missing: counts.missing,
   };
 }
+
+/** Only a topic with jobs, or with failures of today, can need attention. */
+const needsLook = ({ states, today }: StatLine): boolean =>
+  today.retried + today.dead > 0 || jobStates.some((state) => states[state] > 0);
 
 async function operationsOf(registry: RoleContext['registry'], rights: Rights) {
   const known = await registry.operations().catch(() => []);
@@ -128,65 +130,4 @@ async function operationsOf(registry: RoleContext['registry'], rights: Rights) {
       matched: one.matched,
       processed: processedOf(one),
     }));
-}
-
-interface Candidate {
-  readonly line: StatLine;
-  readonly title: string;
-  readonly state: TopicState | null;
-  readonly reasons: readonly Reason[];
-}
-
-/** Keeps the contractLimits.attentionMax worst topics. */
-class Worst {
-  #list: Candidate[] = [];
-  count = 0;
-
-  add(line: StatLine, title: string, state: TopicState | null): void {
-    const found = reasonsOf(line, state);
-    if (found.length === 0) return;
-    this.count += 1;
-    this.#list.push({ line, title, state, reasons: found });
-    if (this.#list.length >= 2 * contractLimits.attentionMax) this.#cut();
-  }
-
-  list(): readonly TopicAttentionJson[] {
-    this.#cut();
-    return this.#list.map(({ line, title, state, reasons: why }) => {
-      const { topic, today, states } = line;
-      return { topic, title, state, reasons: why, today, states };
-    });
-  }
-
-  #cut(): void {
-    this.#list.sort(byUrgency);
-    this.#list = this.#list.slice(0, contractLimits.attentionMax);
-  }
-}
-
-/** Failing topics first, then by dead letters, then by held jobs. */
-function byUrgency(a: Candidate, b: Candidate): number {
-  const first =
-    attentionReasons.indexOf(a.reasons[0] as Reason) - attentionReasons.indexOf(b.reasons[0] as Reason);
-  return first || b.line.states.dead - a.line.states.dead || held(b.line) - held(a.line);
-}
-
-function held({ states }: StatLine): number {
-  return states.ready + states.delayed;
-}
-
-/** In the order of `attentionReasons`. */
-function reasonsOf(line: StatLine, state: string | null): readonly Reason[] {
-  const { today, states } = line;
-  const failed = today.retried + today.dead;
-  const attempts = failed + today.delivered;
-  const holds: Readonly<Record<string, Reason>> = { offline: 'offline', paused: 'paused' };
-  const why = state === null ? 'not_registered' : holds[state];
-  return [
-    ...(attempts >= contractLimits.failingAttempts && failed * 100 >= attempts * contractLimits.failingPercent
-      ? (['failing'] as const)
-      : []),
-    ...(states.dead > 0 ? (['dead_letters'] as const) : []),
-    ...(why !== undefined && held(line) + states.reserved > 0 ? [why] : []),
-  ];
 }

@@ -4,19 +4,25 @@ import { Type } from 'typebox';
 import { heldReasons } from '../../core/held-topics.ts';
 import { incidentKinds } from '../../core/incident.ts';
 import { jobStates } from '../../core/job.ts';
+import { whyCodes } from '../../core/job-why.ts';
 import { operationKinds } from '../../core/operation.ts';
 import { statNames } from '../../core/series.ts';
 import { topicStates } from '../../core/topic/fields.ts';
 import type { TopicState } from '../../core/topic/topic.ts';
 import { incidentHelp } from './alert.ts';
+import { CapacityReason } from './job.ts';
 import { contractLimits } from './limits.ts';
 import {
+  attemptReasonOrNull,
   closed,
   count,
   countOrNull,
+  DueAt,
   each,
   flag,
   instant,
+  instantOrNull,
+  JobId,
   type JsonOf,
   Missing,
   problems,
@@ -109,7 +115,24 @@ export const processesSchema = {
   response: { 200: reply('all processes', closed({ processes: Type.Array(Process) })), ...problems(503) },
 };
 
-export const attentionReasons = ['failing', 'dead_letters', 'offline', 'paused', 'not_registered'] as const;
+export const attentionReasons = [
+  'failing',
+  'late',
+  'dead_letters',
+  'offline',
+  'paused',
+  'not_registered',
+] as const;
+
+const OldestJob = closed(
+  {
+    id: JobId,
+    dueAt: DueAt,
+    why: Type.Enum([...whyCodes], { description: 'why it waits, as in the job' }),
+    says: Type.Array(CapacityReason, { description: 'what the notifiers say about it' }),
+  },
+  { title: 'OldestJob' },
+);
 
 const TopicAttention = closed(
   {
@@ -117,9 +140,29 @@ const TopicAttention = closed(
     title: text('title of the topic', 'Close unpaid orders'),
     state: textOrNull<TopicState>('state of the topic; null: not registered', 'paused'),
     reasons: Type.Array(Type.Enum(attentionReasons), {
-      description: `failing: at least ${contractLimits.failingPercent} % of at least ${contractLimits.failingAttempts} attempts failed today; dead_letters: it has some; offline, paused, not_registered: it holds jobs`,
+      description: `failing: at least ${contractLimits.failingPercent} % of at least ${contractLimits.failingAttempts} attempts failed within 5 minutes, or the last ${contractLimits.failingInRow} in a row; today, where it has jobs and the notifiers of this instance have not called it · late: a due job waits for more than a minute, of a pull topic for more than alerts.pullLate · dead_letters: it has some · offline, paused, not_registered: it holds jobs`,
       examples: [['dead_letters']],
     }),
+    since: instantOrNull(
+      'since when, by the first of the reasons: failing: the first failure after the last success; dead_letters: the first death of the most frequent cause; others: the due time of the oldest job; null: unknown',
+    ),
+    oldest: Type.Union([Type.Null(), OldestJob], {
+      description: 'the due job that waits for the longest time; null: none is due',
+      examples: [null],
+    }),
+    failure: Type.Union(
+      [
+        Type.Null(),
+        closed({
+          reason: attemptReasonOrNull('why the attempt failed; null: no attempt is stored'),
+          status: countOrNull('HTTP status of the reply; null without one', 502),
+        }),
+      ],
+      {
+        description: 'the last failure, or the most frequent cause of the dead letters; null: unknown',
+        examples: [null],
+      },
+    ),
     today: StatCounts,
     states: StateCounts,
   },

@@ -1,39 +1,41 @@
-// Overview: open problems, totals, what happened in the chosen range, topics that need attention. Totals come
-// from the summary that the shell polls. Sessions of some topics see no series of all topics.
+// Overview: open problems, totals, topics that need attention with what to press, and what happened in the
+// chosen range. Totals and topics come from the summary that the shell polls: the page judges nothing. Sessions of some topics see no series of all topics.
 
-import { useEffect } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { AlertsJson } from '../../../contract/api/alert.ts';
-import type { SeriesColumn, SeriesJson, TopicSeriesJson } from '../../../contract/api/series.ts';
-import type { SummaryJson } from '../../../contract/api/stats.ts';
+import type { SeriesColumn, SeriesJson } from '../../../contract/api/series.ts';
+import type { SummaryJson, TopicAttentionJson } from '../../../contract/api/stats.ts';
 import { usePoll } from '../api/poll.ts';
-import { may, session, summary } from '../api/session.ts';
+import { daemonNow, may, session, summary } from '../api/session.ts';
 import { Horizon } from '../charts/horizon.tsx';
 import { RangeChoice, rangeOf } from '../charts/range.tsx';
 import { Spark } from '../charts/spark.tsx';
-import { dots, duration, number, percent, shortNumber, zone } from '../format.ts';
+import { duration, number, percent, relative, shortNumber, useSecond, zone } from '../format.ts';
 import { IncidentState } from '../parts/incidents.tsx';
 import { List } from '../parts/list.tsx';
+import { askRequeue } from '../parts/operations.tsx';
 import {
   Button,
   Card,
-  Count,
   DeadCount,
   Empty,
   Head,
   LoadError,
   Loaded,
   NewTopicLink,
+  Pill,
   Strip,
   type TileFacts,
   Tiles,
   TopicState,
   Waiting,
 } from '../parts/parts.tsx';
+import { reasonText } from '../parts/reason-text.ts';
 import { Time } from '../parts/time.tsx';
 import { go, href, hrefQuery } from '../router.ts';
 import { t } from '../words/words.ts';
-import { FailedAttempts, isAbsent, Lateness, successOf, Throughput, useSeries } from './series-cards.tsx';
-import { askResume } from './topic-actions.tsx';
+import { FailedAttempts, isAbsent, Lateness, reasonName, Throughput, useSeries } from './series-cards.tsx';
+import { askPause, askResume } from './topic-actions.tsx';
 
 export function Overview() {
   const { value } = summary;
@@ -64,6 +66,7 @@ function Figures({ data }: { data: SummaryJson | null }) {
       ) : (
         <Tiles label={t('overview')} tiles={isShown ? tilesOf(data, series.data) : tilesOfToday(data)} />
       )}
+      {data === null ? null : <Troubles {...data} />}
       <div class="cols">
         {isShown ? (
           <>
@@ -73,7 +76,6 @@ function Figures({ data }: { data: SummaryJson | null }) {
         ) : null}
         <Horizon topic={null} />
         {isShown ? <FailedAttempts series={series.data} /> : null}
-        {data === null ? null : <Matters {...data} />}
         <RecentEvents />
       </div>
     </>
@@ -210,20 +212,145 @@ function tilesOfToday(data: SummaryJson): readonly TileFacts[] {
   ];
 }
 
-function Matters({ attention, topics }: SummaryJson) {
+/** Lines that a screen of 1280 × 800 has room for, below the totals. */
+const troublesShown = 5;
+
+function Troubles({ attention, attentionCount, topics }: SummaryJson) {
+  const [isWhole, setWhole] = useState(false);
+  useSecond();
+  const lines = isWhole ? attention : attention.slice(0, troublesShown);
   return (
     <Card
-      width={8}
-      fill
       title={t('attention')}
+      note={attentionCount === 0 ? undefined : number(attentionCount)}
       end={
         <a class="btn plain s" href={href('topics')}>
           {t('all_topics', { count: number(topics.active + topics.paused + topics.offline) })}
         </a>
       }
     >
-      <Attention lines={attention} />
+      <List
+        items={lines}
+        empty={t('attention_none')}
+        more={lines.length < attention.length ? () => setWhole(true) : null}
+        keyOf={({ topic }) => topic}
+        columns={{
+          topic: {
+            head: t('topic'),
+            look: 'cut',
+            width: 'w3',
+            cell: ({ topic, title }) => (
+              <span class="two">
+                <a class="name" href={href('topics', topic)}>
+                  {topic}
+                </a>
+                <small>{title}</small>
+              </span>
+            ),
+            card: ({ topic }) => (
+              <a class="name" href={href('topics', topic)}>
+                {topic}
+              </a>
+            ),
+          },
+          problem: {
+            head: t('problem'),
+            look: 'cut',
+            width: 'w3',
+            cell: (line) => (
+              <span class="two">
+                <span>
+                  <Trouble {...line} />
+                </span>
+                <small>{causeOf(line)}</small>
+              </span>
+            ),
+            card: Trouble,
+          },
+          since: {
+            head: t('since'),
+            look: 'nowrap',
+            cell: ({ since }) => (since === null ? '–' : <Time at={since} text={relative} />),
+          },
+          waiting: {
+            head: t('jobs_wait'),
+            look: 'right',
+            cell: ({ topic, states }) => (
+              <a href={hrefQuery(['jobs'], { topic })}>{number(waiting(states))}</a>
+            ),
+            card: ({ states }) => `${t('jobs_wait')} ${number(waiting(states))}`,
+          },
+          late: {
+            head: t('late_time'),
+            look: 'right nowrap',
+            cell: Late,
+            card: (line) => (line.oldest === null ? '' : <Late {...line} />),
+          },
+          dead: {
+            head: t('dead_letters'),
+            look: 'right',
+            cell: ({ topic, states }) => <DeadCount topic={topic} value={states.dead} />,
+            card: ({ states }) => `${t('dead_letters')} ${number(states.dead)}`,
+          },
+          act: { head: null, look: 'right nowrap', cell: Remedy },
+        }}
+        card={{ row: ['topic', 'problem'], soft: ['waiting', 'late', 'dead'], faint: ['since', 'act'] }}
+      />
     </Card>
+  );
+}
+
+/** Due, or waiting for their due time or their next attempt. */
+const waiting = ({ ready, delayed }: TopicAttentionJson['states']): number => ready + delayed;
+
+function Trouble({ state, reasons: [first] }: TopicAttentionJson) {
+  if (first === 'failing') return <TopicState state={state ?? 'not_registered'} failing />;
+  if (first === 'late') return <Pill colour="retry">{t('why_late')}</Pill>;
+  if (first === 'dead_letters') return <Pill colour="dead">{t('dead_letters')}</Pill>;
+  return <TopicState state={state ?? 'not_registered'} />;
+}
+
+/** What the last failure said, or what the notifiers say about the oldest job. */
+function causeOf({ reasons: [first], failure, oldest }: TopicAttentionJson): string {
+  const [said] = oldest?.says ?? [];
+  const failed = failure?.reason == null ? '' : reasonName(failure.reason, failure.status);
+  const why = said === undefined ? '' : reasonText(said).message;
+  return first === 'late' ? why || failed : failed || why;
+}
+
+/** How long the oldest due job waits; it leads to the job. */
+function Late({ topic, oldest }: TopicAttentionJson) {
+  if (oldest === null) return <>–</>;
+  return <a href={href('jobs', topic, oldest.id)}>{duration(daemonNow() - Date.parse(oldest.dueAt))}</a>;
+}
+
+/** What to press. */
+function Remedy({ topic, states, reasons: [first] }: TopicAttentionJson) {
+  if (first === 'failing' || first === 'late')
+    return (
+      <>
+        <a class="btn s" href={href('topics', topic, 'attempts')}>
+          {t('attempts')}
+        </a>
+        {may('operate') ? (
+          <Button look="s" icon="pause" onClick={() => askPause(topic, states.ready)}>
+            {t('pause')}…
+          </Button>
+        ) : null}
+      </>
+    );
+  if (!may('operate')) return null;
+  if (first === 'dead_letters')
+    return (
+      <Button look="s" icon="redo" onClick={() => askRequeue([{ topic }], topic, states.dead)}>
+        {t('requeue')}…
+      </Button>
+    );
+  if (first === 'not_registered') return may('admin') ? <NewTopicLink /> : null;
+  return (
+    <Button look="s" icon="play" onClick={() => askResume(topic, states.ready)}>
+      {t('resume')}…
+    </Button>
   );
 }
 
@@ -238,8 +365,6 @@ function RecentEvents() {
   if (path === null) return null;
   return (
     <Card
-      width={4}
-      fill
       title={t('recent_events')}
       end={
         <a class="btn plain s" href={hrefQuery(['alerts'], { all: '1' })}>
@@ -271,29 +396,9 @@ function RecentEvents() {
   );
 }
 
-function Strips({ attention, orphaned, missing, warnings }: SummaryJson) {
-  const paused = attention.filter(({ reasons }) => reasons.includes('paused'));
+function Strips({ orphaned, missing, warnings }: SummaryJson) {
   return (
     <>
-      {paused.slice(0, 3).map(({ topic, states }) => (
-        <Strip
-          key={topic}
-          end={
-            <>
-              <a class="btn s" href={hrefQuery(['jobs'], { topic, state: 'ready' })}>
-                {t('view_jobs')}
-              </a>
-              {may('operate') ? (
-                <Button look="s" onClick={() => askResume(topic, states.ready)}>
-                  {t('resume')}…
-                </Button>
-              ) : null}
-            </>
-          }
-        >
-          <b>{t('paused_strip', { topic })}</b> {t('paused_strip_text', { count: number(states.ready) })}
-        </Strip>
-      ))}
       {orphaned > 0 ? (
         <Strip>
           <b>{t('orphaned_strip', { count: number(orphaned) })}</b> {t('orphaned_text')}
@@ -306,71 +411,5 @@ function Strips({ attention, orphaned, missing, warnings }: SummaryJson) {
         <Strip key={warning}>{warning}</Strip>
       ))}
     </>
-  );
-}
-
-function Attention({ lines }: { lines: SummaryJson['attention'] }) {
-  const names = lines.map(({ topic }) => topic);
-  const sparks = usePoll<TopicSeriesJson>(names.length === 0 ? null : '/v1/series/topics', 60_000, {
-    names: names.join(','),
-  });
-  const delivered = new Map(sparks.data?.topics.map((one) => [one.topic, one.delivered]));
-  const isFailing = (reasons: readonly string[]): boolean => reasons.includes('failing');
-  return (
-    <List
-      items={lines}
-      empty={t('attention_none')}
-      keyOf={({ topic }) => topic}
-      columns={{
-        topic: {
-          head: t('topic'),
-          cell: ({ topic, title }) => (
-            <span class="two">
-              <a class="name" href={href('topics', topic)}>
-                {topic}
-              </a>
-              <small>{title}</small>
-            </span>
-          ),
-          card: ({ topic }) => (
-            <a class="name" href={href('topics', topic)}>
-              {topic}
-            </a>
-          ),
-        },
-        state: {
-          head: t('state'),
-          cell: ({ state, reasons }) => (
-            <TopicState state={state ?? 'not_registered'} failing={isFailing(reasons)} />
-          ),
-        },
-        delayed: { head: t('delayed'), look: 'right spare', cell: ({ states }) => number(states.delayed) },
-        due: { head: t('due'), look: 'right', cell: ({ states }) => <Count value={states.ready} /> },
-        delivered: {
-          head: `${t('delivered')} (${t('range_24h')})`,
-          look: 'extra',
-          cell: ({ topic, reasons }) => (
-            <Spark
-              values={delivered.get(topic) ?? []}
-              colour={isFailing(reasons) ? 'dead' : 'done'}
-              label={t('delivered')}
-            />
-          ),
-        },
-        success: { head: t('success_rate'), look: 'right', cell: ({ today }) => successOf(today) },
-        dead: {
-          head: t('dead_letters'),
-          look: 'right',
-          cell: ({ topic, states }) => <DeadCount topic={topic} value={states.dead} />,
-          card: ({ states }) => `${t('dead_letters')} ${number(states.dead)}`,
-        },
-        why: {
-          ...{ head: '', isOff: true },
-          cell: ({ title, reasons }) =>
-            title === '' ? dots(...reasons.map((why) => t(`why_${why}`))) : title,
-        },
-      }}
-      card={{ row: ['topic', 'state'], soft: ['why', 'dead'] }}
-    />
   );
 }

@@ -123,11 +123,6 @@ export const texts = {
   recent_events: ['Recent events', '最近事件'],
   no_events: ['No recent events.', '最近没有事件。'],
   no_incidents: ['No open incidents.', '没有未结束的故障。'],
-  paused_strip: ['{topic} is paused', '{topic} 已暂停'],
-  paused_strip_text: [
-    'with {count} {count:job|jobs} due. Pushes are still accepted.',
-    '有 {count} 个任务待投递。推送仍被接收。',
-  ],
   orphaned_strip: [
     '{count} {count:job belongs|jobs belong} to topics that are not registered.',
     '{count} 个任务所属的主题未注册。',
@@ -140,11 +135,11 @@ export const texts = {
     'Shards that do not answer: {shards}. Their jobs are not counted.',
     '没有应答的分片：{shards}。其中的任务未计入。',
   ],
-  why_failing: ['attempts fail', '通知失败'],
-  why_dead_letters: ['dead letters today', '今日有死信'],
-  why_offline: ['offline with jobs', '下线但有任务'],
-  why_paused: ['paused with due jobs', '已暂停且有任务到期'],
-  why_not_registered: ['jobs without a topic', '任务没有主题'],
+
+  why_late: ['Late', '延误'],
+  problem: ['Problem', '问题'],
+  jobs_wait: ['Jobs waiting', '等待的任务'],
+  late_time: ['Late by', '延误'],
 
   topic: ['Topic', '主题'],
   state: ['State', '状态'],
@@ -1353,7 +1348,6 @@ export const texts = {
   act_createToken: ['Token created', '创建令牌'],
   act_removeToken: ['Token removed', '移除令牌'],
   act_signIn: ['Signed in', '登录'],
-  view_jobs: ['View jobs', '查看任务'],
   act_signOut: ['Signed out', '退出'],
   act_putTopic: ['Topic put', '写入主题'],
   act_testCall: ['Test call sent', '测试调用'],
