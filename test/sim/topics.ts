@@ -1,6 +1,7 @@
 // The topics of a world, in place of those of the registry (registry.ts).
 
 import type { Dice } from '../../scripts/dice.ts';
+import { unusedBy } from '../../src/core/topic/settings.ts';
 import { asKnown, type Topic, type TopicState, topicDefaults } from '../../src/core/topic/topic.ts';
 import type { Registry, TopicRecord } from '../../src/ports/registry.ts';
 
@@ -174,16 +175,16 @@ export class TopicTable {
   #set(topic: Topic): void {
     const { topic: name } = topic;
     const at = this.#now();
-    this.#topics.set(name, topic);
+    const fitting = withoutUnused(topic);
+    this.#topics.set(name, fitting);
     this.#changedAt.set(name, at);
-    this.#versions.set(name, [...(this.#versions.get(name) ?? []), { at, topic }]);
+    this.#versions.set(name, [...(this.#versions.get(name) ?? []), { at, topic: fitting }]);
   }
 
   #add(topic: string, dice: Dice, more: Partial<Topic> = {}): void {
     const added: Topic = {
       ...topicDefaults,
       topic,
-      callbackUrl: `http://receiver/${topic}`,
       state: 'active',
       secrets: [{ secret, untilAt: null }],
       ...settingsOf(dice),
@@ -209,6 +210,12 @@ function settingsOf(
     rate: dice.pick([0, 0, 0, 5]),
     jitter: dice.pick([0, 0, 0.5]),
   };
+}
+
+/** As dq stores it: it rejects changes of a topic with settings that its delivery does not use. */
+function withoutUnused(topic: Topic): Topic {
+  const unused = unusedBy(topic.delivery).map((name) => [name, topicDefaults[name]]);
+  return { ...topic, callbackUrl: `http://receiver/${topic.topic}`, ...Object.fromEntries(unused) };
 }
 
 function pulledSettingsOf(dice: Dice): Pick<Topic, 'delivery' | 'leaseMs'> {

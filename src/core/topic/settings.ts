@@ -153,7 +153,7 @@ export function checkTogether(
 }
 
 /** Fields that a topic of this delivery must not have. */
-function unusedBy(delivery: Delivery): readonly Key[] {
+export function unusedBy(delivery: Delivery): readonly Key[] {
   return fields.flatMap(([key, { usedBy, isKept }]) =>
     usedBy === undefined || usedBy.includes(delivery) || isKept === true ? [] : [key],
   );
