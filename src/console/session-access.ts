@@ -130,10 +130,10 @@ export class SessionAccess {
   }
 
   #callerOf(session: SessionRecord): Caller {
-    const { name, tokenId, signedInBy } = session;
+    const { id, name, tokenId, signedInBy } = session;
     const { scopes, topics } = this.#options.config['console.readOnly'] ? readOnlyRights(session) : session;
     const kind = { machine: { isThisMachine: true }, link: { isByLink: true }, token: {} } as const;
-    return { name, tokenId, scopes, topics, ...kind[signedInBy] };
+    return { name, tokenId, scopes, topics, sessionId: id, ...kind[signedInBy] };
   }
 }
 

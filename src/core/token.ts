@@ -28,6 +28,8 @@ export interface Caller extends Rights {
   readonly isThisMachine?: true;
   /** its session began with a sign-in link */
   readonly isByLink?: true;
+  /** absent: it calls without a session of the console */
+  readonly sessionId?: string;
 }
 
 export interface TokenRecord extends Rights {

@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { en } from '../../src/console/web/words/en.ts';
 import { zh } from '../../src/console/web/words/zh.ts';
 import { limits } from '../../src/core/limits.ts';
-import { linkDigestOf, makeSignInLink } from '../../src/core/session.ts';
+import { halfDigestOf, linkDigestOf, makeSignInLink } from '../../src/core/session.ts';
 import { makeToken, type Scope, scopes } from '../../src/core/token.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { type Halves, halvesIn, startConsole, type TestConsole } from '../support/console.ts';
@@ -179,6 +179,13 @@ describe('a session', () => {
     expect(json.items).toHaveLength(3);
     const machine = { name: 'this machine', signedInBy: 'machine', address: '127.0.0.1' };
     expect(json.items[0]).toMatchObject(machine);
+    // b asks.
+    const own = json.items.filter(({ isOwn }: { isOwn: boolean }) => isOwn);
+    const idOf = async (key: string) => {
+      const { sessions } = await console.registry.sessions(-1);
+      return sessions?.find(({ keyDigest }) => keyDigest === halfDigestOf(key))?.id;
+    };
+    expect(own.map(({ id }: { id: string }) => id)).toEqual([await idOf(b.key)]);
     expect(JSON.stringify(json)).not.toContain(b.key);
     const { sessions } = await console.registry.sessions(-1);
     const ended = sessions?.at(-1)?.id;

@@ -71,11 +71,12 @@ export function sessionRoutes(api: Api, { role }: ApiContext, tokens: TokenBook)
     },
   );
 
-  api.get('/v1/sessions', { schema: listSessionsSchema, config: admin }, async () => {
+  api.get('/v1/sessions', { schema: listSessionsSchema, config: admin }, async (request) => {
+    const { sessionId } = rightsOf(request);
     const { sessions } = await registry.sessions(-1);
     const now = wallNow();
     const living = (sessions ?? []).filter((session) => !hasEnded(session, session.usedAt, rules, now));
-    return { items: living.map((session) => sessionJson(session, rules.idleMs)) };
+    return { items: living.map((session) => sessionJson(session, rules.idleMs, sessionId)) };
   });
 
   api.delete('/v1/sessions/:id', { schema: removeSessionSchema, config: admin }, async (request) => {
@@ -92,7 +93,8 @@ export function sessionRoutes(api: Api, { role }: ApiContext, tokens: TokenBook)
   });
 }
 
-function sessionJson(session: SessionRecord, idleMs: number) {
+/** `own`: id of the session that asks. */
+function sessionJson(session: SessionRecord, idleMs: number, own: string | undefined) {
   const { id, name, scopes, topics, signedInBy, address, createdAt, usedAt } = session;
   return {
     id,
@@ -101,6 +103,7 @@ function sessionJson(session: SessionRecord, idleMs: number) {
     topics,
     signedInBy,
     address,
+    isOwn: id === own,
     createdAt: new Date(createdAt).toISOString(),
     usedAt: new Date(usedAt).toISOString(),
     endsAt: new Date(endOf(session, usedAt, idleMs)).toISOString(),

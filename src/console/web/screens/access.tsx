@@ -12,6 +12,7 @@ import { ask } from '../parts/dialog.tsx';
 import { Check, Field, Form, Missing, useAction } from '../parts/form.tsx';
 import { List } from '../parts/list.tsx';
 import {
+  actorName,
   Button,
   Card,
   Code,
@@ -173,11 +174,12 @@ function LastUsed({ lastUsedAt }: TokenJson) {
   return <Time at={lastUsedAt} text={relative} />;
 }
 
+const hasExpired = (at: string | null): boolean => at !== null && Date.parse(at) <= daemonNow();
+
 function Expires({ expiresAt }: TokenJson) {
   if (expiresAt === null) return <span class="faint">{t('expires_never')}</span>;
-  const at = Date.parse(expiresAt);
-  if (at <= daemonNow()) return <span class="tag bad">{t('expired')}</span>;
-  return <Time at={at} text={relative} />;
+  if (hasExpired(expiresAt)) return <span class="tag bad">{t('expired')}</span>;
+  return <Time at={expiresAt} text={relative} />;
 }
 
 function Tokens({
@@ -189,42 +191,62 @@ function Tokens({
   sessions: readonly SessionJson[];
   changed: () => void;
 }) {
+  const [isWhole, setWhole] = useState(false);
   const isLast = data?.items.length === 1;
+  // Tokens that have ended stay until they are removed, and say nothing of who has access.
+  const living = data?.items.filter(({ expiresAt }) => !hasExpired(expiresAt)) ?? null;
+  const ended = (data?.items.length ?? 0) - (living?.length ?? 0);
+  const isFolded = !isWhole && ended > 0 && living?.length !== 0;
   return (
-    <List
-      items={data?.items ?? null}
-      error={error}
-      rows={2}
-      empty={t('no_tokens')}
-      keyOf={({ id }) => id}
-      columns={{
-        name: { head: t('name'), cell: ({ name }) => name, card: ({ name }) => <b>{name}</b> },
-        scopes: { head: t('scopes'), cell: (token) => token.scopes.join(' ') },
-        topics: { head: t('topics'), look: 'mono', cell: ({ topics }) => topics.join(' ') },
-        id: { head: 'ID', look: 'mono faint extra', cell: ({ id }) => id },
-        created: {
-          head: t('created'),
-          look: 'right soft spare',
-          cell: ({ createdAt }) => <Time at={createdAt} />,
-        },
-        used: { ...{ head: t('last_used'), look: 'right soft', isNamed: true }, cell: LastUsed },
-        expires: { ...{ head: t('expires'), look: 'right soft', isNamed: true }, cell: Expires },
-        remove: {
-          ...{ head: null, look: 'right' },
-          cell: (token) => (
-            <Button
-              look="s danger"
-              onClick={() => askRemove(token, sessionsOf(token, sessions), isLast, changed)}
-            >
-              {t('remove')}…
-            </Button>
-          ),
-        },
-      }}
-      card={{ row: ['name', 'remove'], soft: ['scopes', 'topics'], faint: ['used', 'expires'] }}
-    />
+    <>
+      <List
+        items={isFolded ? living : (data?.items ?? null)}
+        error={error}
+        rows={2}
+        empty={t('no_tokens')}
+        keyOf={({ id }) => id}
+        columns={{
+          name: { head: t('name'), cell: ({ name }) => name, card: ({ name }) => <b>{name}</b> },
+          scopes: { head: t('scopes'), cell: (token) => token.scopes.join(' ') },
+          topics: { head: t('topics'), look: 'mono', cell: ({ topics }) => topics.join(' ') },
+          id: { head: 'ID', look: 'mono faint extra', cell: ({ id }) => id },
+          created: {
+            head: t('created'),
+            look: 'right soft spare',
+            cell: ({ createdAt }) => <Time at={createdAt} />,
+          },
+          used: { ...{ head: t('last_used'), look: 'right soft', isNamed: true }, cell: LastUsed },
+          expires: { ...{ head: t('expires'), look: 'right soft', isNamed: true }, cell: Expires },
+          remove: {
+            ...{ head: null, look: 'right' },
+            cell: (token) => (
+              <Button
+                look="s danger"
+                onClick={() => askRemove(token, sessionsOf(token, sessions), isLast, changed)}
+              >
+                {t('remove')}…
+              </Button>
+            ),
+          },
+        }}
+        card={{ row: ['name', 'remove'], soft: ['scopes', 'topics'], faint: ['used', 'expires'] }}
+      />
+      {isFolded ? (
+        <div class="more">
+          <Button look="s" onClick={() => setWhole(true)}>
+            {t('show_expired', { count: number(ended) })}
+          </Button>
+        </div>
+      ) : null}
+    </>
   );
 }
+
+const SessionName = ({ name, isOwn }: SessionJson) => (
+  <b>
+    {actorName(name)} {isOwn ? <span class="tag good">{t('this_session')}</span> : null}
+  </b>
+);
 
 function Sessions({ from: { data, error, refresh } }: { from: Polled<{ items: readonly SessionJson[] }> }) {
   const { failure, run } = useAction();
@@ -237,13 +259,13 @@ function Sessions({ from: { data, error, refresh } }: { from: Polled<{ items: re
     <>
       <Failure text={failure} place="nothing" />
       <List
-        items={data?.items ?? null}
+        items={data?.items.toSorted((a, b) => Number(b.isOwn) - Number(a.isOwn)) ?? null}
         error={error}
         rows={2}
         empty={t('no_sessions')}
         keyOf={({ id }) => id}
         columns={{
-          name: { head: t('name'), cell: ({ name }) => name, card: ({ name }) => <b>{name}</b> },
+          name: { head: t('name'), cell: SessionName },
           scopes: { head: t('scopes'), cell: (session) => session.scopes.join(' ') },
           by: { head: t('signed_in_by'), cell: ({ signedInBy }) => t(`by_${signedInBy}`) },
           address: { head: t('address'), look: 'mono', cell: ({ address }) => address },

@@ -45,6 +45,8 @@ export const texts = {
     '还没有访问令牌。本机的所有用户都有全部权限。',
   ],
   dismiss: ['Dismiss', '关闭'],
+  show_expired: ['Show {count} expired', '显示 {count} 个已过期'],
+  this_session: ['this browser', '当前浏览器'],
   required_label: ['{label} (required)', '{label}（必填）'],
   still_missing: ['Still missing: {names}', '还缺：{names}'],
   more_settings: ['More settings, all with a default', '更多设置（均有默认值）'],
