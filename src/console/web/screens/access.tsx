@@ -244,7 +244,7 @@ function Tokens({
 
 const SessionName = ({ name, isOwn }: SessionJson) => (
   <b>
-    {actorName(name)} {isOwn ? <span class="tag good">{t('this_session')}</span> : null}
+    {isOwn ? <span class="tag good">{t('this_session')}</span> : null} {actorName(name)}
   </b>
 );
 

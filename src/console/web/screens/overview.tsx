@@ -365,6 +365,7 @@ function RecentEvents() {
   if (path === null) return null;
   return (
     <Card
+      width={12}
       title={t('recent_events')}
       end={
         <a class="btn plain s" href={hrefQuery(['alerts'], { all: '1' })}>
