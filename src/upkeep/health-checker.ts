@@ -52,6 +52,9 @@ interface Lateness {
   since: number | null;
 }
 
+/** Who takes the jobs of a topic now: `held`: the topic is paused, offline, unknown or unreadable. */
+type Delivery = 'dq' | 'clients' | 'held';
+
 type Waiting = Pick<Awaited<ReturnType<StoreAdmin['counts']>>, 'oldestOverdueMs' | 'oldest'>;
 const noneWaits: Waiting = { oldestOverdueMs: null, oldest: null };
 
@@ -74,7 +77,7 @@ export class HealthChecker extends Agent {
   /** monotonicNow() of the next check of the lateness */
   #latenessAt = 0;
   /** topics whose jobs dq did not deliver at the last check: pulled, paused, offline and unknown ones */
-  #held: readonly string[] = [];
+  #held: ReadonlySet<string> = new Set();
   /** server → monotonicNow() of its first failure in a row */
   readonly #downSince = new Map<string, number>();
   /** logged and still in effect */
@@ -201,12 +204,11 @@ export class HealthChecker extends Agent {
     // counts() asks each partition: some ten commands to a Redis.
     const rounds = partitions() > upkeepLimits.fewPartitions ? upkeepLimits.latenessRounds : 1;
     const previous = this.#held;
-    let counts = await admin.counts(previous);
-    this.#held = Object.keys(counts.topics).filter((name) => this.#deliveryOf(name) !== 'dq');
+    let counts = await admin.counts([...previous]);
+    const { dq, clients, held } = this.#byDelivery(Object.keys(counts.topics));
+    this.#held = new Set([...clients, ...held]);
     // Usually the same topics as before: then one count is enough.
-    const isSame =
-      this.#held.length === previous.length && this.#held.every((name) => previous.includes(name));
-    if (!isSame) counts = await admin.counts(this.#held);
+    if (!isSameSet(this.#held, previous)) counts = await admin.counts([...this.#held]);
     // Half a round less: rounds begin a little early or late.
     this.#latenessAt = monotonicNow() + (rounds - 0.5) * times.everyMs;
     metrics.stored(counts.topics, counts.oldestOverdueMs);
@@ -214,15 +216,18 @@ export class HealthChecker extends Agent {
     if (counts.missing === undefined) series.stored(counts.topics, counts.oldestOverdueMs);
     // Without deliveries jobs are late on purpose: that neither begins nor ends an incident.
     if (times.lateMs !== Number.POSITIVE_INFINITY) await this.#judge(this.#delivered, counts, times.lateMs);
-    const names = Object.keys(counts.topics);
-    const pulled = names.filter((name) => this.#deliveryOf(name) === 'clients');
-    const isJudged = pullLateMs !== Number.POSITIVE_INFINITY && pulled.length > 0;
-    const others = names.filter((name) => !pulled.includes(name));
-    const waiting = isJudged ? await admin.counts(others) : noneWaits;
+    const isJudged = pullLateMs !== Number.POSITIVE_INFINITY && clients.length > 0;
+    const waiting = isJudged ? await admin.counts([...dq, ...held]) : noneWaits;
     await this.#judge(this.#pulled, waiting, pullLateMs);
   }
 
-  #deliveryOf(name: string): 'dq' | 'clients' | 'held' {
+  #byDelivery(names: readonly string[]): Record<Delivery, string[]> {
+    const found: Record<Delivery, string[]> = { dq: [], clients: [], held: [] };
+    for (const name of names) found[this.#deliveryOf(name)].push(name);
+    return found;
+  }
+
+  #deliveryOf(name: string): Delivery {
     const topic = this.#options.topics.get(name);
     // So does an unreadable topic, whose state and delivery are unknown: /readyz warns of it, and its jobs
     // would hide a later lateness of other topics.
@@ -246,3 +251,6 @@ export class HealthChecker extends Agent {
     await incidents.begin(jobs.incident, detail, { oldest });
   }
 }
+
+const isSameSet = (a: ReadonlySet<string>, b: ReadonlySet<string>): boolean =>
+  a.size === b.size && [...a].every((name) => b.has(name));
