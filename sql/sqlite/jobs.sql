@@ -16,7 +16,7 @@ CREATE TABLE topic(no INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, told_at IN
 
 -- One row per live or dead job, and one per ended id (its last version) for history.retention.
 -- id is a BLOB: compared byte by byte, and never cut at a NUL.
--- ctype: content type of the body; in an ended job whose only attempt delivered it, that attempt.
+-- ctype: content type of the body; in an ended job that its first attempt delivered, that attempt.
 -- extension: options of the job (src/core/extension.ts). owner_instance 0: the lease of a pulled job.
 -- token: of the lease; of a dead letter the number that its death drew.
 CREATE TABLE job(
