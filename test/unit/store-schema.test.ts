@@ -3,7 +3,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { openDatabase, pragma } from '../../src/runtime/database.ts';
+import { type Database, openDatabase, pragma } from '../../src/runtime/database.ts';
+import { JobCounts } from '../../src/store/sqlite/engine/job-counts.ts';
+import type { TransactionContext } from '../../src/store/sqlite/engine/transaction-context.ts';
 import { applicationId, layoutVersion, schema } from '../../src/store/sqlite/file/schema.ts';
 
 const file = join(import.meta.dirname, '../../sql/sqlite/jobs.sql');
@@ -53,6 +55,28 @@ describe('sql/sqlite/jobs.sql', () => {
         'SELECT id FROM alert WHERE topic = 1 AND state < 2 AND (state = 0 OR claimed_until <= 5) ORDER BY dead_at, version LIMIT 9',
       ),
     ).toEqual(['SEARCH alert USING INDEX alert_owed (topic=?)']);
+    db.close();
+  });
+
+  it('names the job that has been due the longest without reading dead ones', () => {
+    const db = openDatabase(':memory:');
+    db.exec(schema);
+    const plans: string[][] = [];
+    const prepare = (sql: string) => {
+      const plan = db.prepare(`EXPLAIN QUERY PLAN ${sql}`).all() as { detail: string }[];
+      plans.push(plan.map(({ detail }) => detail).filter((detail) => detail.includes(' job ')));
+      return db.prepare(sql);
+    };
+    new JobCounts({ db: { prepare } as Database } as TransactionContext);
+    expect(plans).toEqual([
+      [
+        'SEARCH job USING COVERING INDEX job_ready (prio=? AND topic=?)',
+        'SEARCH job USING INDEX job_ready (prio=? AND topic=? AND due=?)',
+      ],
+      ['SEARCH job USING INDEX job_due (due<?)'],
+      // The purge of a topic reads its jobs of any state.
+      ['SEARCH job USING INDEX job_topic (topic=?)'],
+    ]);
     db.close();
   });
 });

@@ -15,28 +15,28 @@ export class JobCounts {
   readonly #tx: TransactionContext;
   readonly #oldestReady: Statement;
   readonly #oldestDelayed: Statement;
-  readonly #idOf: Statement;
   readonly #ofTopic: Statement;
 
   constructor(tx: TransactionContext) {
     this.#tx = tx;
     // One index lookup per topic with ready jobs, taken from the tally. 1,000 single queries take ten times
-    // as long, and in due order the first ready job may follow a million dead ones.
+    // as long. Each job is named from the index of its state: a million dead ones may be due before it.
     this.#oldestReady = tx.db.prepare(
-      `SELECT min((SELECT due FROM job WHERE state = 1 AND prio = tally.prio AND topic = tally.topic ORDER BY due LIMIT 1)), topic
-       FROM tally
-       WHERE topic > ? AND topic <= ? AND state = 1 AND n > 0 AND topic NOT IN (SELECT value FROM json_each(?))`,
+      `WITH first AS MATERIALIZED (
+         SELECT min((SELECT due FROM job WHERE state = 1 AND prio = tally.prio AND topic = tally.topic ORDER BY due LIMIT 1)) AS due,
+           topic, prio
+         FROM tally
+         WHERE topic > ? AND topic <= ? AND state = 1 AND n > 0 AND topic NOT IN (SELECT value FROM json_each(?)))
+       SELECT due, topic,
+         (SELECT id FROM job INDEXED BY job_ready
+          WHERE state = 1 AND prio = first.prio AND topic = first.topic AND due = first.due ORDER BY version LIMIT 1)
+       FROM first WHERE due <= ?`,
       { returnArrays: true },
     );
     this.#oldestDelayed = tx.db.prepare(
-      `SELECT due, topic
-       FROM (SELECT due, topic FROM job INDEXED BY job_due WHERE state = 0 AND due <= ? ORDER BY due LIMIT ?)
+      `SELECT due, topic, id
+       FROM (SELECT due, topic, id FROM job INDEXED BY job_due WHERE state = 0 AND due <= ? ORDER BY due, version LIMIT ?)
        WHERE topic NOT IN (SELECT value FROM json_each(?)) ORDER BY due LIMIT 1`,
-      { returnArrays: true },
-    );
-    this.#idOf = tx.db.prepare(
-      `SELECT id FROM job INDEXED BY job_topic
-       WHERE topic = ? AND due = ? AND ended_at IS NULL AND state IN (0, 1) ORDER BY version LIMIT 1`,
       { returnArrays: true },
     );
     this.#ofTopic = tx.db.prepare(
@@ -86,15 +86,15 @@ export class JobCounts {
     const without = JSON.stringify(
       held.map((name) => counters.topicNumber(name)).filter((no) => no !== undefined),
     );
-    const found = [this.#oldestReady.get(after, end, without)];
+    const found = [this.#oldestReady.get(after, end, without, now)];
     if (after < 0 && (counters.head() ?? now + 1) <= now)
       found.push(this.#oldestDelayed.get(now, sqliteLimits.countsDelayed, without));
-    const [first] = (found as ([number | null, number] | undefined)[])
-      .flatMap(([dueAt, no] = [null, 0]) => (dueAt === null || dueAt > now ? [] : [{ dueAt, no }]))
-      .sort((a, b) => a.dueAt - b.dueAt);
-    const row = first && (this.#idOf.get(first.no, first.dueAt) as [Uint8Array] | undefined);
-    if (first === undefined || row === undefined) return null;
-    return { topic: counters.topicName(first.no), id: Buffer.from(row[0]).toString(), dueAt: first.dueAt };
+    const [first] = (found as ([number, number, Uint8Array] | undefined)[])
+      .filter((row) => row !== undefined)
+      .sort(([a], [b]) => a - b);
+    if (first === undefined) return null;
+    const [dueAt, no, id] = first;
+    return { topic: counters.topicName(no), id: Buffer.from(id).toString(), dueAt };
   }
 
   /** One step, as DeadPages.purge. */
