@@ -63,7 +63,11 @@ const contents: Readonly<Record<Language, readonly (readonly [group: string, pag
         ],
       ],
     ],
-    zh: [['手册', ['zh', 'zh/getting-started', 'zh/migrate-php-delayqueue']]],
+    zh: [
+      ['入门', ['zh', 'zh/getting-started']],
+      ['运维', ['zh/troubleshooting']],
+      ['迁移', ['zh/migrate-php-delayqueue']],
+    ],
   };
 const notServed: ReadonlySet<string> = new Set(['changelog']);
 
