@@ -1,11 +1,12 @@
 // "did you mean": finds the known name that a caller meant by an unknown one. Members of JSON, parameters,
 // options, variables, commands and paths all ask here. One wrong letter of a longer name counts first, then a
-// synonym, then a name that has the words of the given one, then one with more wrong letters.
+// synonym, then a name that has the words of the given one, then one with more wrong letters. Invariant: two
+// names of which only one has a negation are not near: auth is not near noAuth.
 
 /** Words of other queues and usual guesses, after the names of dq that they mean. Of those names, the first
  *  that is known at that place counts. */
 const synonyms: readonly (readonly [ours: string, theirs: string])[] = [
-  ['topic, topics', 'name queue queueName topicName tube channel stream queues topics'],
+  ['topic, topics', 'name queue queueName topicName tube channel stream queues'],
   ['callbackUrl, callback', 'uri webhook hook endpoint notifyUrl callbackUri'],
   ['body', 'payload data message msg content args arguments params'],
   ['id', 'jobId messageId msgId taskId key uuid'],
@@ -37,7 +38,7 @@ const synonyms: readonly (readonly [ours: string, theirs: string])[] = [
   ['rm, purge, cancel', 'delete remove rm del drop'],
   ['requeue, dead requeue', 'retry redrive replay republish'],
   ['dead', 'dlq failed failures deadLetters'],
-  ['clear', 'flush drain truncate'],
+  ['clear', 'truncate'],
   ['status', 'stats stat info ping health ps processes'],
   ['get, show', 'describe inspect view peek read cat'],
   ['ls', 'jobs list'],
@@ -58,23 +59,33 @@ for (const [ours, theirs] of synonyms)
     meant.set(key, [...(meant.get(key) ?? []), ...ours.split(', ').map(lettersOf)]);
   }
 
-/** More than any name has. */
+/** Every known name is shorter; the cost of a suggestion grows with the letters that are compared. */
 const lettersMax = 64;
 
 /** From this length on another letter is more likely a slip than another word. */
 const lettersOfTypo = 5;
 
+/** Words that turn the meaning of a name round. */
+const negations = ['no', 'not', 'skip', 'without', 'disable'];
+
 /** null: none is near. */
 export function suggest(given: string, known: readonly string[]): string | null {
   const wanted = given.slice(0, lettersMax);
+  const agreeing = known.filter((name) => negationsOf(name) === negationsOf(wanted));
   return (
+    // One letter is less than a negation; and `noauth` has no word of its own for it.
     (wanted.length >= lettersOfTypo ? bySpelling(wanted, known, 1) : null) ??
-    bySynonym(wanted, known) ??
-    byWords(wanted, known) ??
-    byBeginning(wanted, known) ??
-    bySpelling(wanted, known, Math.max(1, Math.floor(plain(wanted).length / 3)))
+    bySynonym(wanted, agreeing) ??
+    byWords(wanted, agreeing) ??
+    byBeginning(wanted, agreeing) ??
+    bySpelling(wanted, agreeing, Math.max(1, Math.floor(plain(wanted).length / 3)))
   );
 }
+
+const negationsOf = (name: string): string =>
+  wordsOf(name)
+    .filter((word) => negations.includes(word))
+    .join(' ');
 
 /** `unknown field; did you mean topic?`, or with what to do where no name is near. */
 export function unknownName(

@@ -22,6 +22,11 @@ describe('suggest', () => {
     ['tiemout', 'timeout'],
     ['rule', 'retryIf'],
     ['emails', 'alertEmails'],
+    ['skip_tls_verify', 'dangerouslySkipTlsVerify'],
+    ['verify', null],
+    ['tls', null],
+    ['tlsVerify', null],
+    ['noTimeout', null],
     ['colour', null],
     ['__proto__', null],
     ['', null],
@@ -51,6 +56,10 @@ describe('suggest', () => {
     ['server.prot', 'server.port'],
     ['data-dir', 'dataDir'],
     ['logDays', 'log.days'],
+    ['noauth', 'noAuth'],
+    ['no-deliverys', 'noDeliveries'],
+    ['auth', null],
+    ['deliveries', null],
   ])('option %j of the configuration: %j', (given, meant) => {
     expect(suggest(given, Object.keys(options))).toBe(meant);
   });
@@ -67,11 +76,20 @@ describe('suggest', () => {
     ['dlq', 'dead'],
     ['delete', 'cancel'],
     ['serve', 'start'],
+    ['truncate', 'clear'],
+    // Neither word says that the jobs end for good.
+    ['drain', 'shard drain'],
+    ['flush', null],
     ['frobnicate', null],
   ])('command %j: %j', async (given, meant) => {
     const names = commandNames(await buildProgram(null));
     expect(suggest(given, names)).toBe(meant);
   });
+});
+
+it.each(['--auth', '--console', '--deliveries'])('dq start %s: does not get its opposite', async (option) => {
+  const { code, stderr } = await runDqHere(['start', option]);
+  expect({ code, stderr }).toEqual({ code: 2, stderr: expect.not.stringContaining('--no-') });
 });
 
 describe('a wrong word of the command line', () => {
