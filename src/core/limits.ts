@@ -91,6 +91,9 @@ export const limits = {
   tokenIdBytes: 6,
   /** 128 bits: a guess at the MAC of a lease is hopeless, and the text stays short. */
   leaseMacBytes: 16,
+  /** By how much a token may miss the time of its pull: behind_max of numbers.lua. A clock that was set back
+   *  by less leaves no other trace. */
+  leaseTimeOffMs: 100,
   /** Console sessions, which every console holds in memory, and unused sign-in links; a further one replaces
    *  the one unused for longest. */
   sessionsMax: 1_000,

@@ -2,6 +2,8 @@
 // may reject it. A MAC proves that a dq of this registry gave the lease to a puller: version and token follow
 // the clock, so another client could guess them. The topic decides the rights, and the store whether the
 // lease still holds.
+// The text has the time of the pull only where the token does not tell it. So it is short, and a build that
+// knows no such part reads it, too: in a reload two builds get the leases of each other.
 // Rejected: random bits in the job's record. They make each record longer, and a guess costs a store call.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
@@ -15,7 +17,7 @@ export interface PulledLease extends Lease {
   readonly failures: number;
   /** when it was due, epoch ms */
   readonly dueAt: number;
-  /** epoch ms by the storage clock: the token does not tell */
+  /** epoch ms by the storage clock */
   readonly pulledAt: number;
   /** of the job */
   readonly extension?: Buffer | undefined;
@@ -36,8 +38,10 @@ export function pulledLeaseOf({
 /** `key`: of the registry, so that each of its servers knows the leases of the others. */
 export function leaseText(lease: PulledLease, key: Buffer): string {
   const { topic, id, version, token, failures, dueAt, pulledAt, extension } = lease;
-  const more = extension === undefined ? [] : [extension.toString('base64')];
-  const parts = Buffer.from(JSON.stringify([topic, id, version, token, failures, dueAt, pulledAt, ...more]));
+  const time = Math.abs(pulledAt - toldBy(token)) < limits.leaseTimeOffMs ? [] : [pulledAt];
+  const block = extension === undefined ? [] : [extension.toString('base64')];
+  const all = [topic, id, version, token, failures, dueAt, ...time, ...block];
+  const parts = Buffer.from(JSON.stringify(all));
   return Buffer.concat([macOf(parts, key), parts]).toString('base64url');
 }
 
@@ -60,16 +64,24 @@ function leaseOf(json: Buffer): PulledLease | null {
   } catch {
     return null;
   }
-  if (!Array.isArray(parts) || parts.length < 7 || parts.length > 8) return null;
+  if (!Array.isArray(parts)) return null;
   const [topic, id, ...rest] = parts as readonly unknown[];
-  const numbers = rest.slice(0, 5);
-  const block = rest[5] ?? '';
+  const isTimed = typeof rest[4] === 'number';
+  const numbers = rest.slice(0, isTimed ? 5 : 4);
+  const [block = '', ...unknown] = rest.slice(numbers.length);
   if (typeof topic !== 'string' || !topicNamePattern.test(topic)) return null;
   if (typeof id !== 'string' || refusesId(id) !== null) return null;
+  if (numbers.length < 4 || typeof block !== 'string' || unknown.length > 0) return null;
   if (!numbers.every((number) => Number.isSafeInteger(number) && (number as number) >= 0)) return null;
-  const [version, token, failures, dueAt, pulledAt] = numbers as [number, number, number, number, number];
+  const [version, token, failures, dueAt, pulledAt = toldBy(token)] = numbers as Numbers;
   if (failures > limits.failuresMax) return null;
-  if (typeof block !== 'string') return null;
   const extension = block === '' ? {} : { extension: Buffer.from(block, 'base64') };
   return { topic, id, version, token, failures, dueAt, pulledAt, ...extension };
+}
+
+type Numbers = [version: number, token: number, failures: number, dueAt: number, pulledAt?: number];
+
+/** The time, epoch ms: a token is the clock in µs, unless the clock was set back. */
+function toldBy(token: number): number {
+  return Math.floor(token / 1_000);
 }

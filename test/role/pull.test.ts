@@ -1,6 +1,7 @@
 // Pulling over HTTP: a real intake on a real embedded store. The leases themselves are in the conformance
 // cases of the store; forged ones, clients that leave and drains are in the simulated worlds
 // (test/sim/pull-clients.ts).
+import { createHmac } from 'node:crypto';
 import { Socket } from 'node:net';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/options.ts';
@@ -28,6 +29,17 @@ const job = async (id: string) => (await dq.api('GET', `/v1/topics/report/jobs/$
 const act = async (verb: string, leases: readonly string[], more: object = {}) =>
   (await dq.api('POST', `/v1/leases/${verb}`, { leases, ...more })).body;
 const push = (id: string, body = '{"n":1}', topic = 'report') => dq.push(topic, body, `?id=${id}`);
+
+/** The parts of the text of a lease. */
+function read(lease: string) {
+  const bytes = Buffer.from(lease, 'base64url');
+  const mac = bytes.subarray(0, limits.leaseMacBytes);
+  return { mac, parts: JSON.parse(bytes.subarray(limits.leaseMacBytes).toString()) };
+}
+// Of test/support/composed.ts.
+const leaseKey = Buffer.alloc(32);
+const macOf = (parts: Buffer) =>
+  createHmac('sha256', leaseKey).update(parts).digest().subarray(0, limits.leaseMacBytes);
 
 const clientsWait = (count: number) => pullsWait(dq, count);
 const aClientWaits = () => clientsWait(1);
@@ -473,7 +485,6 @@ describe('a request', () => {
       ['/v1/topics/report/pull?max=101', undefined, 400, 'invalid'],
       ['/v1/topics/report/pull?wait=181s', undefined, 400, 'invalid'],
       ['/v1/topics/report/pull?lease=25h', undefined, 400, 'invalid'],
-      ['/v1/leases/ack', { leases: ['abc'] }, 400, 'invalid'],
       ['/v1/leases/nack', { leases: ['abc'], release: true, dead: true }, 400, 'invalid'],
     ];
     for (const [path, json, status, code] of wrong)
@@ -489,24 +500,35 @@ describe('a request', () => {
     );
   });
 
-  it('rejects an invalid text', async () => {
+  it('rejects each unknown text, and serves the other leases of the call', async () => {
     await push('a');
     const [{ lease }] = await pull();
-    const bytes = Buffer.from(lease, 'base64url');
-    const mac = bytes.subarray(0, limits.leaseMacBytes);
-    const parts = JSON.parse(bytes.subarray(limits.leaseMacBytes).toString());
-    for (const [at, value] of [
-      [0, 'x'.repeat(300)],
-      [1, '..'],
-      [3, 1e300],
-      [4, 65_536],
-      [5, -1],
-    ] as const) {
-      const changed = Buffer.concat([mac, Buffer.from(JSON.stringify(parts.with(at, value)))]);
-      const leases = [changed.toString('base64url')];
-      expect(await dq.api('POST', '/v1/leases/ack', { leases })).toMatchObject(
-        problem(400, 'invalid', 'leases[0]'),
-      );
+    const { mac, parts } = read(lease);
+    const text = (changed: unknown) => Buffer.concat([mac, Buffer.from(JSON.stringify(changed))]);
+    const wrong = [
+      ...[parts.with(0, 'x'.repeat(300)), parts.with(1, '..'), parts.with(3, 1e300), parts.with(4, 65_536)],
+      ...[parts.with(5, -1), parts.slice(0, 5), [...parts, -1], [...parts, null], [...parts, 1, 2]],
+      ...[[...parts, '', 1], {}, 1, null],
+    ];
+    const texts = ['', '?', 'abc', ...wrong.map((changed) => text(changed).toString('base64url'))];
+    expect(await act('ack', [...texts, lease])).toEqual({
+      results: [...texts.map(() => ({ status: 400, code: 'invalid' })), { status: 200 }],
+    });
+  });
+
+  it('ends a lease of another build, whose text has a time that its token tells, or none', async () => {
+    await push('a');
+    await dq.push('report', '1', '?id=b&deadline=1h');
+    for (const { lease } of await pull('?max=2')) {
+      const { parts } = read(lease);
+      const [topic, id, version, token, failures, dueAt, ...block] = parts;
+      expect(block.every((part: unknown) => typeof part === 'string')).toBe(true);
+      const numbers = [topic, id, version, token, failures, dueAt];
+      for (const time of [[], [Math.floor(token / 1_000)]]) {
+        const text = Buffer.from(JSON.stringify([...numbers, ...time, ...block]));
+        const signed = Buffer.concat([macOf(text), text]).toString('base64url');
+        expect(await act('extend', [signed], { for: '1h' })).toMatchObject({ results: [{ status: 200 }] });
+      }
     }
   });
 

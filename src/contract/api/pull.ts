@@ -63,7 +63,9 @@ export type PulledJson = JsonOf<typeof Pulled>;
 const LeaseResult = Type.Object(
   {
     status: Type.Integer({
-      description: '200: done; 403: not your topic; 409: the lease is lost; 503: not done, or unknown',
+      description:
+        '200: done; 400: no text of a lease; 403: not your topic; 409: the lease is lost; ' +
+        '503: not done, or unknown',
       examples: [200],
     }),
     code: Type.Optional(text('why not', 'lease_lost')),

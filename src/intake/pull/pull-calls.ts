@@ -109,25 +109,24 @@ export class PullCalls {
   }
 
   /** Applies `act` to the leases of topics that the caller may touch; the others are forbidden. A forged one
-   *  gets the answer of a lost one: a guess shows nothing. */
+   *  gets the answer of a lost one: a guess shows nothing. A text that this build cannot read is the fault of
+   *  its lease alone: the others hold. */
   async #each(
     texts: readonly string[],
     mayTouch: MayTouch,
     act: (leases: readonly PulledLease[]) => Promise<readonly LeaseOutcome[]>,
   ): Promise<readonly LeaseResult[]> {
     const key = this.#role.leaseKey();
-    const leases = texts.map((given, n) => {
-      const lease = readLease(given, key);
-      if (lease === null)
-        throw invalidField(`leases[${n}]`, 'invalid lease; give the text of a pulled job unchanged');
-      return lease;
-    });
-    const mine = leases.filter((lease): lease is PulledLease => lease !== 'forged' && mayTouch(lease.topic));
+    const leases = texts.map((given) => readLease(given, key));
+    const mine = leases.filter(
+      (lease): lease is PulledLease => lease !== null && lease !== 'forged' && mayTouch(lease.topic),
+    );
     const outcomes = mine.length === 0 ? [] : await act(mine);
     const results = new Map(mine.map((lease, n) => [lease, resultOf(outcomes[n])]));
-    return leases.map((lease) =>
-      lease === 'forged' ? { code: 'lease_lost' } : (results.get(lease) ?? { code: 'forbidden' }),
-    );
+    return leases.map((lease) => {
+      if (lease === null) return { code: 'invalid' };
+      return lease === 'forged' ? { code: 'lease_lost' } : (results.get(lease) ?? { code: 'forbidden' });
+    });
   }
 }
 
