@@ -65,7 +65,8 @@ const contents: Readonly<Record<Language, readonly (readonly [group: string, pag
     ],
     zh: [
       ['入门', ['zh', 'zh/getting-started']],
-      ['运维', ['zh/troubleshooting']],
+      ['回调', ['zh/retry-rules']],
+      ['运维', ['zh/production', 'zh/troubleshooting']],
       ['迁移', ['zh/migrate-php-delayqueue']],
     ],
   };
