@@ -21,7 +21,7 @@ const slow = [
   'test/system/{mysql,process-death,reload,reload-*,restart}.test.ts',
   'test/system/{secrets,shards,signals,small-profile,stop,systemd}.test.ts',
   // Every command of the manual and of the command line, where the unit and role tests show most of it
-  'test/system/{cli-answers,cli-daemon,cli-offline,doctor,examples,exit-codes,generated-client}.test.ts',
+  'test/system/{apply,cli-answers,cli-daemon,cli-offline,doctor,examples,exit-codes,generated-client}.test.ts',
   'test/system/{logs,manual,metrics,no-deliveries,pull,tokens}.test.ts',
 ];
 /** Part of `npm run test:all` only: long random runs, mutants, and servers in their full extent, which are worth

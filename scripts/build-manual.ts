@@ -49,8 +49,8 @@ const contents: Readonly<Record<Language, readonly (readonly [group: string, pag
       [
         'Operation',
         [
-          ...['install-upgrade-uninstall', 'production', 'security', 'monitoring', 'backup-restore'],
-          ...['troubleshooting', 'performance'],
+          ...['install-upgrade-uninstall', 'production', 'configuration-as-code', 'security', 'monitoring'],
+          ...['backup-restore', 'troubleshooting', 'performance'],
         ],
       ],
       ['Several machines', ['redis', 'shards', 'mysql', 'several-instances']],

@@ -61,7 +61,7 @@ export const remedies: Readonly<Record<string, string>> = {
 export const exitMeanings: Readonly<Record<string, string>> = {
   ok: 'success',
   failed: 'the operation failed, or the API rejected the call (4xx)',
-  usage: 'wrong usage: unknown flag, missing argument',
+  usage: 'wrong usage: unknown flag, missing argument, a mistake in the file of `dq apply`',
   notRunning: 'no daemon runs on this data directory',
   notFound: 'the topic, job, token or shard does not exist',
   partlyFailed: 'a part failed; the message names the number',

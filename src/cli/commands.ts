@@ -24,6 +24,8 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
   'Topics:': {
     topic: () => import('./commands/topic.ts'),
     rule: () => import('./commands/rule.ts'),
+    export: () => import('./commands/export.ts'),
+    apply: () => import('./commands/apply.ts'),
   },
   'Jobs:': {
     push: () => import('./commands/push.ts'),

@@ -4,10 +4,11 @@
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { Node, Pair } from 'yaml';
-import { isAlias, isMap, isScalar, LineCounter, parseDocument } from 'yaml';
+import { isAlias, isMap, isScalar } from 'yaml';
 import { messageOf } from '../core/errors.ts';
 import type { ConfigProblem, Given } from './given.ts';
 import { options } from './options.ts';
+import { parseYaml } from './yaml-text.ts';
 
 /** Characters. A longer file is not a configuration file. */
 const configFileCharsMax = 1024 * 1024;
@@ -49,18 +50,10 @@ export function readConfigFile(file: FoundFile): {
   readonly given: Given[];
   readonly problems: ConfigProblem[];
 } {
-  const lines = new LineCounter();
-  const document = parseDocument(file.text, { lineCounter: lines, prettyErrors: false });
-  const whereOf = (offset: number) => {
-    const { line, col } = lines.linePos(offset);
-    return `${file.label}:${line}:${col}`;
-  };
-  const problems: ConfigProblem[] = [];
+  const { document, whereOf, problems: unreadable } = parseYaml(file.text, file.label);
+  const problems = [...unreadable];
   const given: Given[] = [];
   const base = dirname(file.path);
-
-  for (const error of document.errors)
-    problems.push({ where: whereOf(error.pos[0]), message: error.message.split('\n')[0] ?? error.message });
   if (problems.length > 0) return { given, problems };
 
   const walk = (node: Node | null, path: string, offset: number) => {

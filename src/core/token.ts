@@ -112,7 +112,7 @@ export function coversGlob(rights: Rights, glob: string): boolean {
 
 /** Matches piece by piece from the left: a regular expression made from `*a*a*a*b` would backtrack
  *  exponentially. */
-function matchesGlob(glob: string, name: string): boolean {
+export function matchesGlob(glob: string, name: string): boolean {
   const [first = '', ...rest] = glob.split('*');
   const last = rest.pop();
   if (last === undefined) return glob === name;

@@ -85,6 +85,11 @@ function applied(old: ScheduleRecord, input: ScheduleInput, now: number): Schedu
   };
 }
 
+/** Of a body that a request gives as JSON; it gives others as a text. */
+export function isJsonType(contentType: string | null): boolean {
+  return /^application\/json\b/i.test(contentType ?? '');
+}
+
 /** JSON unless the content type is another one; then the body is a text. */
 function contentOf(
   old: ScheduleRecord,
@@ -94,7 +99,7 @@ function contentOf(
   const type = contentType ?? old.contentType ?? 'application/json';
   if (body === undefined)
     return { body: old.body, isBase64: old.isBase64, contentType: contentType ?? old.contentType };
-  const isJson = /^application\/json\b/i.test(type);
+  const isJson = isJsonType(type);
   if (!isJson && typeof body !== 'string')
     errors.reject('body', 'must be a string, because contentType is not application/json');
   const text = isJson ? JSON.stringify(body) : String(body);

@@ -86,7 +86,8 @@ function withImportOptions(command: Command): Command {
     .option('--deadline <time>', 'no attempt starts later: a duration from the due time, or a time')
     .option('--dry-run', 'show what would happen; change nothing')
     .option('--state <file>', 'progress of this import; default: dq-import-SOURCE.state in this directory')
-    .option('-y, --yes', 'do not ask');
+    .option('-y, --yes', 'do not ask')
+    .option('--json', 'the report as JSON');
   return callsDaemon(command);
 }
 

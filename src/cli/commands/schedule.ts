@@ -4,8 +4,9 @@ import type { Command } from 'commander';
 import type { ScheduleJson } from '../../contract/api/schedule.ts';
 import { createOffsetClock } from '../../core/calendar.ts';
 import { beyondBounds } from '../../core/json-text.ts';
+import { isJsonType } from '../../use-cases/change-schedule.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
-import { readPages } from '../daemon/read-pages.ts';
+import { readAllPages } from '../daemon/read-pages.ts';
 import { Exit } from '../exit.ts';
 import { flagNames } from '../flags.ts';
 import { printData, printItems, printRecord, printTable, say, shownInstant } from '../output/output.ts';
@@ -82,7 +83,7 @@ async function write(method: 'POST' | 'PATCH', name: string, flags: Flags): Prom
 
 function bodyOf({ body, type }: Flags): unknown {
   if (body === undefined) return undefined;
-  if (type !== undefined && !/^application\/json\b/i.test(type)) return body;
+  if (type !== undefined && !isJsonType(type)) return body;
   try {
     const value: unknown = JSON.parse(body);
     const mistake = beyondBounds(body);
@@ -109,15 +110,7 @@ const localTime = ({ cron, timezone }: Pick<ScheduleJson, 'cron' | 'timezone'>, 
   at === null ? '' : cron === null ? shownInstant(at) : createOffsetClock(timezone)(Date.parse(at));
 
 async function list(flags: DaemonOptions): Promise<void> {
-  const items: ScheduleJson[] = [];
-  await readPages<ScheduleJson>(
-    clientOf(flags),
-    { path: ['v1', 'schedules'] },
-    Number.MAX_SAFE_INTEGER,
-    ({ json }) => {
-      items.push(...json.items);
-    },
-  );
+  const items = await readAllPages<ScheduleJson>(clientOf(flags), { path: ['v1', 'schedules'] });
   if (flags.json) printData(JSON.stringify({ items }));
   else
     printItems(items, {

@@ -10,7 +10,7 @@ import type { TopicJson } from '../../core/topic/settings.ts';
 import { isLocalCallback, trialSecret, trialWord } from '../../sink/signature-check.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from '../daemon/api-client.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
-import { printPages, readPages } from '../daemon/read-pages.ts';
+import { printPages, readAllPages } from '../daemon/read-pages.ts';
 import { Exit } from '../exit.ts';
 import { agree, printData, printRecord, say, tableOf, withCaret } from '../output/output.ts';
 import { startProgress } from '../output/progress.ts';
@@ -233,15 +233,12 @@ async function remove(topic: string, flags: RemoveFlags): Promise<void> {
 
 /** Names of the schedules that push to the topic. Empty without a usable reply. */
 async function schedulesOf(client: ApiClient, topic: string): Promise<readonly string[]> {
-  const names: string[] = [];
-  const call = { path: ['v1', 'schedules'] };
-  const reading = readPages<ScheduleJson>(client, call, Number.MAX_SAFE_INTEGER, ({ json }) => {
-    names.push(...json.items.filter((one) => one.topic === topic).map(({ name }) => name));
-  });
-  await reading.catch((error: unknown) => {
+  const reading = readAllPages<ScheduleJson>(client, { path: ['v1', 'schedules'] });
+  const schedules = await reading.catch((error: unknown) => {
     if (!(error instanceof Exit)) throw error;
+    return [];
   });
-  return names;
+  return schedules.filter((one) => one.topic === topic).map(({ name }) => name);
 }
 
 /** Jobs that an unfinished call purged; the call must be repeated. Throws every other error. */

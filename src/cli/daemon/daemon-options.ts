@@ -39,7 +39,9 @@ export function completeDaemonCommand(command: Command): void {
     .option('--url <url>', 'address of the daemon, also on another machine (DQ_URL)')
     .option('--token <token>', 'access token (DQ_TOKEN)');
   withDataDirectory(command, 'data directory of a daemon on this machine (DQ_DATA_DIR)');
-  command.option('--json', 'the API reply unchanged');
+  // A command of several calls has output of its own.
+  if (!command.options.some(({ long }) => long === '--json'))
+    command.option('--json', 'the API reply unchanged');
 }
 
 /** `help`: of --data-dir */

@@ -33,6 +33,15 @@ export async function readPages<T>(
   return true;
 }
 
+/** The items of all pages. */
+export async function readAllPages<T>(client: ApiClient, call: ApiCall): Promise<readonly T[]> {
+  const items: T[] = [];
+  await readPages<T>(client, call, Number.MAX_SAFE_INTEGER, ({ json }) => {
+    items.push(...json.items);
+  });
+  return items;
+}
+
 /** Prints a list as a table, or its replies with --json. `what`: of the message that there are more than
  *  `limit`. */
 export async function printPages<T>(

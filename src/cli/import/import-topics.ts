@@ -1,6 +1,7 @@
 // Registers the topics of a source. A topic that dq has with the same settings is skipped; one with other
 // settings is reported, or replaced where the caller wants it.
 
+import { anyPolicy } from '../../core/topic/field-kinds.ts';
 import { topicOfForeign } from '../../core/topic/foreign-name.ts';
 import { parseTopicInput } from '../../core/topic/settings.ts';
 import { type ApiClient, ApiRefusal, sentenceOf } from '../daemon/api-client.ts';
@@ -51,11 +52,7 @@ async function importTopic(
   if (found !== null && !replace) return { ...result, outcome: 'different', fields };
   const outcome = found === null ? 'new' : 'replaced';
   if (dryRun) {
-    const parsed = parseTopicInput(
-      wanted,
-      { refusesUrl: () => null, brokers: new Map(), hooks: new Set() },
-      true,
-    );
+    const parsed = parseTopicInput(wanted, anyPolicy, true);
     if (!parsed.ok) return { ...result, outcome: 'rejected', reason: sentence(parsed.error) };
     known.setTopic(topic, wanted);
     return { ...result, outcome, fields };

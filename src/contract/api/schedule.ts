@@ -45,14 +45,22 @@ const settings = {
       examples: [{}],
     }),
   ),
-  contentType: Type.Optional(text('of the body; default: application/json', 'application/json')),
+  contentType: Type.Optional(
+    Type.String({
+      description: 'of the body',
+      default: 'application/json',
+      examples: ['application/json'],
+    }),
+  ),
   missed: Type.Optional(
     Type.Enum(['skip', 'last'], {
       description: 'what to do with instants that dq missed by over a minute: nothing, or make the last one',
       default: 'skip',
     }),
   ),
-  paused: Type.Optional(flag('make no jobs, as after pause')),
+  paused: Type.Optional(
+    Type.Boolean({ description: 'make no jobs, as after pause', default: false, examples: [false] }),
+  ),
 };
 
 export const ScheduleInput = closed(

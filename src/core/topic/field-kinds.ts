@@ -16,6 +16,13 @@ export type TopicPolicy = Pick<EgressPolicy, 'refusesUrl'> & {
   readonly hooks: ReadonlySet<string>;
 };
 
+/** Accepts every URL, broker and hook: of a client, which does not know those of the daemon. */
+export const anyPolicy: TopicPolicy = {
+  refusesUrl: () => null,
+  brokers: Object.assign(new Map<string, unknown>(), { has: () => true }),
+  hooks: Object.assign(new Set<string>(), { has: () => true }),
+};
+
 export type FieldParser<T> = (
   value: unknown,
   field: string,

@@ -1,0 +1,210 @@
+// Compares a file of topics and schedules with those of the daemon: the changes that make them equal, each
+// with its API calls, in the order in which they must be made. Changes nothing.
+
+import type { ConfigProblem } from '../../config/given.ts';
+import type { ScheduleJson } from '../../contract/api/schedule.ts';
+import type { TopicPreviewJson } from '../../contract/api/topic.ts';
+import { type AuditChange, difference } from '../../core/audit.ts';
+import { matchesGlob } from '../../core/token.ts';
+import { secretDigest } from '../../core/topic/secrets.ts';
+import {
+  completeSettings,
+  maskedValue,
+  settingsJson,
+  type TopicJson,
+  unmaskHeaders,
+} from '../../core/topic/settings.ts';
+import { scheduleSettings } from '../../use-cases/change-schedule.ts';
+import type { ApiCall, ApiClient } from '../daemon/api-client.ts';
+import { readAllPages } from '../daemon/read-pages.ts';
+import { Exit } from '../exit.ts';
+import type { ScheduleEntry, TopicEntry, TopicsFile } from './topics-file.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** One topic or schedule that differs. */
+export interface Change {
+  readonly kind: 'topic' | 'schedule';
+  readonly verb: 'add' | 'change' | 'remove';
+  readonly name: string;
+  /** members that differ; empty where it is added or removed */
+  readonly fields: readonly AuditChange[];
+  /** one after the other */
+  readonly calls: readonly ApiCall[];
+}
+
+/** `order.close`, `schedule daily` */
+export const nameOf = ({ kind, name }: Change): string => (kind === 'topic' ? name : `schedule ${name}`);
+
+/** What the daemon has. */
+export interface Stored {
+  readonly topics: ReadonlyMap<string, TopicJson>;
+  readonly schedules: ReadonlyMap<string, ScheduleJson>;
+}
+
+export async function readStored(client: ApiClient): Promise<Stored> {
+  const topics = await readAllPages<TopicJson>(client, { path: ['v1', 'topics'] });
+  const schedules = await readAllPages<ScheduleJson>(client, { path: ['v1', 'schedules'] });
+  return {
+    topics: new Map(topics.map((one) => [one.topic, one])),
+    schedules: new Map(schedules.map((one) => [one.name, one])),
+  };
+}
+
+export function isInScope(scope: readonly string[], topic: string): boolean {
+  return scope.some((glob) => matchesGlob(glob, topic));
+}
+
+/** The mistakes that only the daemon can find, and the changes. `prune`: removes what the scope of the file
+ *  has and the file lacks. */
+export async function makePlan(
+  client: ApiClient,
+  file: TopicsFile,
+  stored: Stored,
+  prune: boolean,
+): Promise<{ readonly changes: readonly Change[]; readonly problems: readonly ConfigProblem[] }> {
+  if ([...stored.topics.values()].some(({ secretDigest: digest }) => digest === null))
+    throw new Exit('failed', 'token: lacks the scope admin; use one that has it');
+  const removed = prune ? removals(file, stored) : { topics: [], schedules: [] };
+  const problems: ConfigProblem[] = [];
+  const topics: Change[] = [];
+  for (const entry of file.topics) {
+    const change = topicChange(entry, stored.topics.get(entry.name), problems);
+    if (change === null) continue;
+    problems.push(...(await refusedByDaemon(client, entry, change)));
+    topics.push(change);
+  }
+  const there = new Set([...stored.topics.keys(), ...file.topics.map(({ name }) => name)]);
+  for (const { name } of removed.topics) there.delete(name);
+  const schedules = file.schedules.flatMap((entry) => {
+    if (!there.has(entry.record.topic))
+      problems.push(entry.problem({ field: 'topic', message: `there is no topic ${entry.record.topic}` }));
+    return scheduleChange(entry, stored.schedules.get(entry.name), problems) ?? [];
+  });
+  // A schedule needs its topic, and a topic without its schedules can be removed.
+  const changes = [...topics, ...schedules, ...removed.schedules, ...removed.topics];
+  return { changes, problems };
+}
+
+function removals({ scope, ...file }: TopicsFile, { topics, schedules }: Stored) {
+  if (scope === null) throw new Exit('usage', '--prune: the file has no scope');
+  const removal = (kind: Change['kind'], name: string): Change => {
+    const call = { method: 'DELETE', path: ['v1', `${kind}s`, name] } as const;
+    return { kind, verb: 'remove', name, fields: [], calls: [call] };
+  };
+  const lacks = (entries: readonly { readonly name: string }[]) => {
+    const names = new Set(entries.map(({ name }) => name));
+    return (name: string) => !names.has(name);
+  };
+  return {
+    topics: [...topics.keys()]
+      .filter((name) => isInScope(scope, name))
+      .filter(lacks(file.topics))
+      .map((name) => removal('topic', name)),
+    schedules: [...schedules.values()]
+      .filter(({ topic }) => isInScope(scope, topic))
+      .map(({ name }) => name)
+      .filter(lacks(file.schedules))
+      .map((name) => removal('schedule', name)),
+  };
+}
+
+/** null: it is equal, or has a mistake. */
+function topicChange(
+  entry: TopicEntry,
+  known: TopicJson | undefined,
+  problems: ConfigProblem[],
+): Change | null {
+  const { name, input, json } = entry;
+  const headers = input.settings.headers ?? {};
+  const lost = Object.keys(headers).filter(
+    (one) => headers[one] === maskedValue && !Object.hasOwn(known?.headers ?? {}, one),
+  );
+  for (const one of lost) {
+    const message = `${maskedValue} has no stored value here; write \${NAME}`;
+    problems.push(entry.problem({ field: `headers.${one}`, message }));
+  }
+  if (lost.length > 0) return null;
+  const path = ['v1', 'topics'];
+  if (known === undefined) {
+    const call = { method: 'POST', path, json: { topic: name, ...json } } as const;
+    return { kind: 'topic', verb: 'add', name, fields: [], calls: [call] };
+  }
+  const wanted = settingsJson(completeSettings(input));
+  const unmasked = settingsJson(completeSettings(unmaskHeaders(input, known)));
+  const state = input.state === undefined ? {} : { state: input.state };
+  const fields = differing(known, { ...unmasked, ...state });
+  const calls: ApiCall[] = [];
+  if (fields.length > 0)
+    calls.push(patch(known.revision, [...path, name], members(fields, { ...wanted, ...state })));
+  const { secret } = input;
+  if (secret === undefined || secretDigest(name, secret) === known.secretDigest)
+    return calls.length === 0 ? null : { kind: 'topic', verb: 'change', name, fields, calls };
+  calls.push({ method: 'POST', path: [...path, name, 'secret'], json: { secret } });
+  const rotation = { field: 'secret', before: maskedValue, after: maskedValue };
+  return { kind: 'topic', verb: 'change', name, fields: [...fields, rotation], calls };
+}
+
+/** Forbidden addresses, brokers and hooks are known to the daemon alone. */
+async function refusedByDaemon(
+  client: ApiClient,
+  { name, problem }: TopicEntry,
+  { calls }: Change,
+): Promise<readonly ConfigProblem[]> {
+  const [first] = calls;
+  if (first?.path.at(-1) === 'secret') return [];
+  const preview = { method: 'POST', path: ['v1', 'topics', 'preview'], needs: ['errors'] } as const;
+  const draft = { ...(first?.json as Json), topic: name };
+  const { json } = await client.call<TopicPreviewJson>({ ...preview, json: draft });
+  return json.errors.map(problem);
+}
+
+/** null: it is equal, or has a mistake. */
+function scheduleChange(
+  { name, input, json, record, problem }: ScheduleEntry,
+  known: ScheduleJson | undefined,
+  problems: ConfigProblem[],
+): Change | null {
+  const path = ['v1', 'schedules'];
+  if (known === undefined) {
+    const call = { method: 'POST', path, json: { name, ...json } } as const;
+    return { kind: 'schedule', verb: 'add', name, fields: [], calls: [call] };
+  }
+  if (input.body === undefined && known.body !== '') {
+    const message = 'is stored and absent here; write it, or remove the schedule first';
+    problems.push(problem({ field: 'body', message }));
+    return null;
+  }
+  const wanted = scheduleSettings(record);
+  const kept = {
+    // Its default is an option of the daemon.
+    timezone: input.timezone ?? known.timezone,
+    paused: input.paused ?? known.paused,
+    contentType: wanted.contentType ?? known.contentType,
+  };
+  const fields = differing(known, { ...wanted, ...kept });
+  if (fields.length === 0) return null;
+  // The API takes cron or every, and reads the body by its type.
+  const given = { ...members(fields, { ...wanted, ...kept }), body: input.body };
+  const calls = [patch(known.revision, [...path, name], withoutNulls(given))];
+  return { kind: 'schedule', verb: 'change', name, fields, calls };
+}
+
+const differing = (known: Json, wanted: Json): readonly AuditChange[] =>
+  difference(Object.fromEntries(Object.keys(wanted).map((name) => [name, known[name]])), wanted);
+
+/** Of `wanted`, the members that differ: `headers` for `headers.x-a`. */
+function members(fields: readonly AuditChange[], wanted: Json): Json {
+  const names = new Set(fields.map(({ field }) => field.replace(/\..*/s, '')));
+  return Object.fromEntries(Object.entries(wanted).filter(([name]) => names.has(name)));
+}
+
+const withoutNulls = (json: Json): Json =>
+  Object.fromEntries(Object.entries(json).filter(([name, value]) => name === 'body' || value !== null));
+
+const patch = (revision: number, path: readonly string[], json: Json): ApiCall => ({
+  method: 'PATCH',
+  path,
+  json,
+  headers: { 'if-match': `"${revision}"` },
+});

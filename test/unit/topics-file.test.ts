@@ -1,0 +1,89 @@
+// Tests how the file of dq apply is read: its mistakes with their places, and its variables.
+import { expect, it } from 'vitest';
+import { readTopicsFile } from '../../src/cli/apply/topics-file.ts';
+import { formatProblem } from '../../src/config/given.ts';
+
+const callbackUrl = 'http://127.0.0.1:9000/close';
+
+const read = (text: string, env: Record<string, string> = {}) => {
+  const { file, problems } = readTopicsFile(text, 'dq-topics.yaml', env);
+  return { file, problems: problems.map(formatProblem) };
+};
+
+it.each([
+  [
+    'a misspelt member',
+    `topics:\n  a:\n    callbackUrl: ${callbackUrl}\n    retryif: x`,
+    '4:5',
+    'retryif: unknown field; did you mean retryIf?',
+  ],
+  ['a misspelt part', 'topic: {}', '1:1', 'topic: unknown member; did you mean topics?'],
+  [
+    'a wrong value in a list',
+    `topics:\n  a: { delivery: pull, backoff: [1s, 1x] }`,
+    '2:38',
+    'backoff[1]: unknown unit "x"',
+  ],
+  [
+    'a variable that is not set',
+    `topics:\n  a:\n    callbackUrl: ${callbackUrl}\n    secret: \${NOPE}`,
+    '4:5',
+    'secret: NOPE is not set',
+  ],
+  [
+    'half a variable',
+    `topics:\n  a: { callbackUrl: "http://\${HOST/" }`,
+    '2:8',
+    `callbackUrl: "\${" begins a variable`,
+  ],
+  ['a schedule without a topic', 'schedules:\n  s: { every: 1h }', '2:3', 'topic: is required'],
+  [
+    'a misspelt member of a schedule',
+    'schedules:\n  s: { topic: a, evry: 1h }',
+    '2:18',
+    'evry: unknown field; did you mean every?',
+  ],
+  [
+    'a wrong choice',
+    'schedules:\n  s: { topic: a, every: 1h, missed: all }',
+    '2:29',
+    'missed: must be one of skip, last',
+  ],
+  ['a wrong name', 'schedules:\n  -x: { topic: a, every: 1h }', '2:3', 'name: must be 1 to 64 of A-Z'],
+  ['a wrong cron', 'schedules:\n  s: { topic: a, cron: "0 9" }', '2:18', 'cron: must have 5 fields'],
+  ['a name twice', 'topics:\n  a: { delivery: pull }\n  a: {}', '3:3', 'Map keys must be unique'],
+  ['an alias', 'topics:\n  a: &x { delivery: pull }\n  b: *x', '3:6', 'aliases are not supported'],
+  ['a list', '- a', '1:1', 'must have the members scope, topics, schedules'],
+  ['a scope that is a text', 'scope: order.*', '1:1', 'scope: must be a list of globs'],
+])('rejects %s with its place', (_what, text, place, message) => {
+  const { problems } = read(text);
+  expect(problems).toEqual([expect.stringContaining(`dq-topics.yaml:${place}  ${message}`)]);
+});
+
+it('names every mistake of the file at once', () => {
+  const { problems } = read(
+    `topics:\n  a: { nope: 1, secret: "\${NOPE}" }\n  b: { rate: x }\nschedules: { s: 1 }\n`,
+  );
+  expect(problems.map((one) => / {2}(\S+): /.exec(one)?.[1])).toEqual([
+    ...['secret', 'nope', 'callbackUrl', 'rate', 'callbackUrl', 's'],
+  ]);
+});
+
+it('fills in variables in secret, headers and callbackUrl alone', () => {
+  const text = `topics:
+  a:
+    title: "\${HOST}"
+    callbackUrl: "http://\${HOST}/\${PATH_}"
+    headers: { x: "a$\${b}", y: "\${EMPTY}" }
+schedules:
+  s: { topic: "\${HOST}", every: 1h, body: { a: "\${HOST}" } }
+`;
+  const { file, problems } = read(text, { HOST: 'app.example', PATH_: 'x', EMPTY: '' });
+  expect(problems).toEqual([]);
+  expect(file.topics[0]?.json).toEqual({
+    title: `\${HOST}`,
+    callbackUrl: 'http://app.example/x',
+    headers: { x: `a\${b}`, y: '' },
+  });
+  expect(file.schedules[0]?.json).toEqual({ topic: `\${HOST}`, every: '1h', body: { a: `\${HOST}` } });
+});
