@@ -54,6 +54,7 @@ describe('a server on the way to Redis', () => {
       'the certificate is for *.test, other, not for s1; name the server so, or make a certificate for s1',
     ],
     [named(undefined), 'dial', 'the certificate names no server; make one for s1'],
+    [new Error('Command timed out'), 'dial', 'gives no answer; start it, or correct the address'],
   ])('sentinel: %s in %s', (error, phase, words) => {
     expect(new Route(group).failed(sentinel, error, phase).message).toBe(`sentinel s1:26379: ${words}`);
   });
@@ -67,12 +68,12 @@ describe('a server on the way to Redis', () => {
     [
       named('DNS:redis.test, IP Address:10.0.0.6'),
       'dial',
-      'the certificate is for redis.test, 10.0.0.6; add ?servername=redis.test',
+      'the certificate is for redis.test, 10.0.0.6; if that is this server, add ?servername=redis.test',
     ],
     [
       named('DNS:*.test'),
       'dial',
-      'the certificate is for *.test; add ?servername= with a name of that domain',
+      'the certificate is for *.test; if that is this server, add ?servername= with a name of that domain',
     ],
     [
       named('IP Address:10.0.0.6'),
@@ -82,7 +83,19 @@ describe('a server on the way to Redis', () => {
     [
       coded('ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED'),
       'set-up',
-      'wants a certificate of its client, which dq does not have; set tls-auth-clients no on that server',
+      'wants a certificate of its client, which dq does not have; set tls-auth-clients optional on that server',
+    ],
+    [
+      coded('ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE'),
+      'dial',
+      'ended the TLS handshake: it wants a certificate of its client (set tls-auth-clients optional on that server), or shares no cipher with dq (tls-ciphers)',
+    ],
+    [
+      coded('ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION', '80:error:0A00042E:SSL routines:s3.c:1601', {
+        reason: 'tlsv1 alert protocol version',
+      }),
+      'dial',
+      'ended the TLS handshake: tlsv1 alert protocol version; its log and its tls-protocols have the cause',
     ],
     [coded('ECONNRESET', 'read ECONNRESET', { syscall: 'read' }), 'ready', 'read ECONNRESET'],
     [
@@ -98,7 +111,7 @@ describe('a server on the way to Redis', () => {
 
   it('node: an address of IPv6 is in brackets; a wrong servername is named', () => {
     expect(new Route(cluster).failed(node, named('DNS:a.test'), 'dial').message).toBe(
-      'node [::1]:7000: the certificate is for a.test, not for redis.test; correct servername: servername=a.test',
+      'node [::1]:7000: the certificate is for a.test, not for redis.test; correct servername, or the certificate of that server',
     );
   });
 

@@ -126,8 +126,11 @@ describe('redis addresses', () => {
     ['redis://h:65536', /must be redis:/],
     ['redis://a,b', /must be redis:/],
     ['redis://h/a', /number of a database/],
-    ['redis://h?db=3', /^unknown parameter "db"; this form of address has none$/],
-    ['rediss://h?db=3', /^unknown parameter "db"; write servername, tls\.rejectUnauthorized$/],
+    ['redis://h?db=3', /^unknown parameter after the question mark; this form of address has none; /],
+    ['rediss://h?db=3', /question mark; write servername, tls\.rejectUnauthorized; .* in a password is %3F$/],
+    // sentinelTls and sentinelPassword belong to other schemes.
+    ['rediss://h?tls=false', /did you mean tls\.rejectUnauthorized\?$/],
+    ['redis://h?password=a', /question mark; this form of address has none; /],
     [
       'redis+sentinel://h/m?sentinelpass=x',
       /^unknown parameter "sentinelpass"; did you mean sentinelPassword\?$/,
@@ -148,9 +151,10 @@ describe('redis addresses', () => {
     ['rediss://h?servername=10.0.0.1', /^servername must be a host name$/],
     ['rediss://h?servername=[::1]', /^servername must be a host name$/],
     ['rediss://h?tls.rejectUnauthorized=no', /^tls\.rejectUnauthorized must be true or false$/],
-    ['rediss://h?servername', /^must have parameters of the form name=value/],
+    ['rediss://h?servername', /question mark; write servername, /],
     // The rest of a password that is not percent-encoded.
-    ['redis://u:1/2?s3cret@h', /^must have parameters of the form name=value after the question mark$/],
+    ['redis://u:1/2?s3cret@h', /^(?!.*s3cret)unknown parameter after the question mark; /],
+    ['redis://u:1/2?Secret=a@h', /^(?!.*Secret)unknown parameter after the question mark; /],
     ['redis://h#x', /must begin|must be/],
     ['redis://h h', /must begin/],
     ['redis://user@h', /needs a password/],

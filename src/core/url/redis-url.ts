@@ -2,7 +2,7 @@
 // repeats it: it can contain a password.
 
 import type { Parsed } from '../duration.ts';
-import { unknownName } from '../suggest.ts';
+import { suggest } from '../suggest.ts';
 import { decodeLogin, hostPattern, withoutBrackets, wrong } from './server-url.ts';
 
 export interface RedisHost {
@@ -62,9 +62,9 @@ const pattern = /^([a-z+]+:)\/\/(?:([^@/\s]*)@)?([^@/?#\s]+)(?:\/([^/?#\s]*))?(?
 /** a host with an optional port */
 const placePattern = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/;
 const form = {
-  server: 'redis://[[user]:password@]host[:port][/database]',
-  sentinel: 'redis+sentinel://[[user]:password@]host[:port],host[:port]/master',
-  cluster: 'redis+cluster://[[user]:password@]host[:port],host[:port]',
+  server: '[[user]:password@]host[:port][/database]',
+  sentinel: '[[user]:password@]host[:port],host[:port]/master',
+  cluster: '[[user]:password@]host[:port],host[:port]',
 } as const;
 
 export function parseRedisUrl(text: string): Parsed<RedisAddress> {
@@ -78,12 +78,12 @@ export function parseRedisUrl(text: string): Parsed<RedisAddress> {
   const parsed = hosts.split(',').map((host) => parseHost(host, scheme.port));
   const known = parsed.filter((host) => host !== null);
   if (known.length < parsed.length || (kind === 'server' && known.length > 1))
-    return wrong(`must be ${form[kind]}`);
+    return wrong(`must be ${protocol}//${form[kind]}`);
   if (kind === 'server' && !/^\d{0,4}$/.test(path))
-    return wrong(`must end with the number of a database: ${form.server}`);
+    return wrong(`must end with the number of a database: ${protocol}//${form.server}`);
   if (kind === 'sentinel' && !/^[A-Za-z0-9._-]{1,100}$/.test(path))
-    return wrong(`must end with the sentinels' name of the master: ${form.sentinel}`);
-  if (kind === 'cluster' && path !== '') return wrong(`has no database: ${form.cluster}`);
+    return wrong(`must end with the sentinels' name of the master: ${protocol}//${form.sentinel}`);
+  if (kind === 'cluster' && path !== '') return wrong(`has no database: ${protocol}//${form.cluster}`);
   const credentials = loginOf(login);
   if (credentials === null) return wrong('needs a password with its user, each percent-encoded');
   const given = readParameters(query ?? '', scheme);
@@ -129,11 +129,11 @@ function readParameters(query: string, scheme: Scheme): ReadonlyMap<Parameter, s
 
 function unknownParameter(name: string, scheme: Scheme): string {
   const known = parameterNames.filter((one) => parameters[one](scheme));
-  // Any other text can be a part of a password that is not percent-encoded.
-  if (!/^[A-Za-z][A-Za-z._-]{0,31}$/.test(name))
-    return 'must have parameters of the form name=value after the question mark';
+  const near = suggest(name, known);
+  if (near !== null) return `unknown parameter ${JSON.stringify(name)}; did you mean ${near}?`;
+  // The text can be a part of a password that is not percent-encoded: no message repeats it.
   const remedy = known.length === 0 ? 'this form of address has none' : `write ${known.join(', ')}`;
-  return unknownName(`parameter ${JSON.stringify(name)}`, name, parameterNames, remedy);
+  return `unknown parameter after the question mark; ${remedy}; a question mark in a password is %3F`;
 }
 
 function schemesOf(name: Parameter): string {

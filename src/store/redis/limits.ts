@@ -16,6 +16,8 @@ export const redisLimits = {
   connectMs: 3_000,
   /** For a dial with what follows it: the failure of a dial, which takes connectMs, comes first. */
   firstConnectMs: 3_500,
+  /** To connect to one sentinel: behind one that is silent, the next has time within firstConnectMs. */
+  sentinelMs: 1_000,
   silentMs: 8_000,
   keepAliveMs: 10_000,
   /** Between attempts to connect: 50, 100 … 2,000 ms, plus a random share up to this, against reconnects in

@@ -135,8 +135,8 @@ function serverOf({ kind, hosts, master, database, ...address }: RedisAddress, n
     ...(sentinelPassword === null ? {} : { sentinelPassword }),
     ...(sentinelTls ? { sentinelTLS: tlsOf(address) } : {}),
     sentinelReconnectStrategy: reconnectMs,
-    // It includes the dial.
-    sentinelCommandTimeout: redisLimits.firstConnectMs,
+    // The time of a command begins before the dial.
+    sentinelCommandTimeout: redisLimits.sentinelMs + redisLimits.firstConnectMs - redisLimits.connectMs,
     // A former master keeps its connections in a manual failover and in a network partition.
     failoverDetector: true,
   };
@@ -203,7 +203,7 @@ export async function infosOf(client: Client, section: string): Promise<readonly
 }
 
 /** Starts to connect, with attempts for ever. Resolves at the first connection. Rejects when the first
- *  attempt fails or exceeds redisLimits.connectMs: the library counts all rounds over unavailable
+ *  attempt fails or exceeds redisLimits.firstConnectMs: the library counts all rounds over unavailable
  *  sentinels, and the wait for a server that loads its data, as one attempt. */
 export async function beginToConnect(client: Client): Promise<void> {
   const ms = redisLimits.firstConnectMs;

@@ -15,7 +15,7 @@ import {
 import { type ConnectTcp, openSocket } from '../../../runtime/dial.ts';
 import { clearTimeout, setTimeout } from '../../../runtime/time.ts';
 import { redisLimits } from '../limits.ts';
-import { type Hop, placeOf, type Route, UnknownMaster } from './hops.ts';
+import { type Hop, placeOf, type Route, shownPlaceOf, UnknownMaster } from './hops.ts';
 import { requireSetUp } from './set-up.ts';
 
 /** The options of the library, and those that it passes on to the connectors. */
@@ -90,7 +90,8 @@ export class DialingSentinelConnector extends SentinelConnector {
     const connectToSentinel = this.#own.connectToSentinel.bind(this);
     this.#own.connectToSentinel = (sentinel, more) => {
       const { connectTcp } = options;
-      const own = { Connector: DialingConnector, disableClientInfo: true, connectTcp };
+      const { sentinelMs: connectTimeout } = redisLimits;
+      const own = { Connector: DialingConnector, disableClientInfo: true, connectTcp, connectTimeout };
       const client = connectToSentinel(sentinel, { ...more, ...own });
       requireSetUp(client);
       client.on('error', (error: Error) => this.#lost.set(placeOf(sentinel), error));
@@ -143,13 +144,13 @@ export class DialingSentinelConnector extends SentinelConnector {
   }
 
   async #masterOf(sentinel: Place): Promise<Hop> {
-    const namedBy = placeOf(sentinel);
-    this.#lost.delete(namedBy);
+    const place = placeOf(sentinel);
+    this.#lost.delete(place);
     let master: Place | null = null;
     try {
       master = await this.#own.resolve(sentinel);
     } catch (error) {
-      const cause = this.#lost.get(namedBy) ?? (error as Error);
+      const cause = this.#lost.get(place) ?? (error as Error);
       if (!/No such master/.test(cause.message)) throw cause;
     }
     const { name } = this.#options;
@@ -157,7 +158,7 @@ export class DialingSentinelConnector extends SentinelConnector {
       throw new UnknownMaster(
         `knows no master ${name}; end the address with the name that the sentinels use`,
       );
-    return { role: 'master', ...master, namedBy };
+    return { role: 'master', ...master, namedBy: shownPlaceOf(sentinel) };
   }
 }
 

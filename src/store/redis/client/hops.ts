@@ -14,7 +14,7 @@ export interface Hop {
   readonly role: 'server' | 'sentinel' | 'master' | 'node';
   readonly host: string;
   readonly port: number;
-  /** host:port of the sentinel that named this master */
+  /** the sentinel that named this master, as shownPlaceOf */
   readonly namedBy?: string;
 }
 
@@ -94,9 +94,14 @@ export class Route {
 
 export const placeOf = ({ host, port }: Pick<Hop, 'host' | 'port'>): string => `${host}:${port}`;
 
+/** An address of IPv6 is in brackets. */
+export function shownPlaceOf(hop: Pick<Hop, 'host' | 'port'>): string {
+  return hop.host.includes(':') ? `[${hop.host}]:${hop.port}` : placeOf(hop);
+}
+
 function titleOf(hop: Hop): string {
   if (hop.role === 'server') return '';
-  const place = hop.host.includes(':') ? `[${hop.host}]:${hop.port}` : placeOf(hop);
+  const place = shownPlaceOf(hop);
   const by = hop.namedBy === undefined ? '' : `, named by sentinel ${hop.namedBy}`;
   return `${hop.role} ${place}${by}`;
 }
@@ -115,14 +120,16 @@ const untrusted: Readonly<Record<string, string>> = {
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'certificate of an unknown authority',
 };
 const certificateRemedy =
-  'wants a certificate of its client, which dq does not have; set tls-auth-clients no on that server';
+  'wants a certificate of its client, which dq does not have; set tls-auth-clients optional on that server';
+/** In TLS 1.2 one alert has two causes. */
+const handshakeRemedy =
+  'ended the TLS handshake: it wants a certificate of its client (set tls-auth-clients optional on that server), or shares no cipher with dq (tls-ciphers)';
 const outOfTime: Readonly<Record<string, string>> = {
   CERT_HAS_EXPIRED: 'the certificate has expired; replace it on that server',
   CERT_NOT_YET_VALID: 'the certificate is not valid yet; compare the clocks of that server and of this one',
 };
 /** The server ended the handshake because it wants a certificate of its client. */
-const wantsCertificate =
-  /^ERR_SSL_(TLSV13_ALERT_CERTIFICATE_REQUIRED|SSLV3_ALERT_(HANDSHAKE_FAILURE|BAD_CERTIFICATE))$/;
+const wantsCertificate = /^ERR_SSL_(TLSV13_ALERT_CERTIFICATE_REQUIRED|SSLV3_ALERT_BAD_CERTIFICATE)$/;
 
 function explained(error: Error, hop: Hop, phase: Phase, address: RedisAddress): Explained {
   const { code = '', syscall } = error as NodeJS.ErrnoException;
@@ -136,15 +143,31 @@ function explained(error: Error, hop: Hop, phase: Phase, address: RedisAddress):
   const time = outOfTime[code];
   if (time !== undefined) return at('TLS', time);
   if (wantsCertificate.test(code)) return at('TLS', certificateRemedy);
+  if (code === 'ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE') return at('TLS', handshakeRemedy);
+  if (/_ALERT_/.test(code))
+    return at(
+      'TLS',
+      `ended the TLS handshake: ${reasonOf(error)}; its log and its tls-protocols have the cause`,
+    );
+  if (error.message === silentSentinel)
+    return at('connection', `gives no answer${reachRemedy(hop, address)}`);
   const words = wordsOf(error);
   const hasTls = hop.role === 'sentinel' ? address.sentinelTls : address.tls;
   const isTcp =
     syscall === 'getaddrinfo' || (error instanceof DialFailure && !(error instanceof HandshakeFailure));
   if (hasTls && phase === 'dial' && !isTcp) return at('TLS', `${words}; ${withoutTls(hop, address)}`);
   // A server with TLS takes the first command for a broken handshake.
-  if (!hasTls && phase === 'set-up' && code === 'ECONNRESET')
+  if (!hasTls && phase !== 'ready' && code === 'ECONNRESET')
     return at('connection', `${words}; if it serves TLS, begin the address with rediss`);
   return at('connection', isTcp ? `${words}${reachRemedy(hop, address)}` : words);
+}
+
+/** Of the library, for a sentinel that accepts the connection only. */
+const silentSentinel = 'Command timed out';
+
+/** The alert of the server, without the source file of OpenSSL: `tlsv1 alert protocol version`. */
+function reasonOf(error: Error & { readonly reason?: string }): string {
+  return error.reason ?? wordsOf(error);
 }
 
 /** The server's error reply; null = there was none. */
@@ -166,7 +189,8 @@ function repliedWords(error: Error, reply: string, hop: Hop, address: RedisAddre
   return error.message;
 }
 
-/** The names of a certificate that is not for this server. */
+/** The names of a certificate that is not for this server. An attacker's peer chooses them, so the message
+ *  never proposes one of them in place of a name that was asked for. */
 function otherName(error: Error, { host }: Hop, address: RedisAddress): string {
   const { cert } = error as Error & { readonly cert?: Partial<PeerCertificate> };
   const alternatives = cert?.subjectaltname?.split(', ') ?? [];
@@ -182,8 +206,8 @@ function otherName(error: Error, { host }: Hop, address: RedisAddress): string {
   if (isIP(host) === 0 || dns.length === 0)
     return `${found}, not for ${asked}; name the server so, or make a certificate for ${asked}`;
   if (servername !== null)
-    return `${found}, not for ${servername}; correct servername${name === undefined ? '' : `: servername=${name}`}`;
-  return `${found}; add ${separator}servername=${name ?? ' with a name of that domain'}`;
+    return `${found}, not for ${servername}; correct servername, or the certificate of that server`;
+  return `${found}; if that is this server, add ${separator}servername=${name ?? ' with a name of that domain'}`;
 }
 
 const namesMax = 3;
