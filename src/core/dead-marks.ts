@@ -1,7 +1,8 @@
 // What a filter of dead letters says about the death and about the last attempt. Pure; the console and both
 // kinds of calls, a page and an operation, decide by it.
 
-import type { AttemptReason, AttemptRecord, BuryReason } from './job.ts';
+import { lastAttemptOf } from './earlier-attempts.ts';
+import type { AttemptReason, BuryReason, JobSnapshot } from './job.ts';
 
 export interface DeadMarks {
   readonly reason?: BuryReason | undefined;
@@ -16,12 +17,9 @@ export const statusFilterPattern = '^([1-9]\\d\\d|[1-9]xx|none)$';
 /** Without a mark every dead letter matches. */
 export function hasMarks(
   { reason, lastReason, status }: DeadMarks,
-  dead: {
-    readonly buryReason: BuryReason | null;
-    readonly attempts: readonly Pick<AttemptRecord, 'reason' | 'status'>[];
-  },
+  dead: Pick<JobSnapshot, 'buryReason' | 'attempts' | 'failures'>,
 ): boolean {
-  const last = dead.attempts.at(-1);
+  const last = lastAttemptOf(dead);
   return (
     (reason === undefined || dead.buryReason === reason) &&
     (lastReason === undefined || last?.reason === lastReason) &&

@@ -14,3 +14,16 @@ export function attemptsBeforeRequeue(attempts: readonly AttemptRecord[], failur
     }) + 1
   );
 }
+
+/** `failures`: since its last requeue. */
+interface Attempted {
+  /** oldest first */
+  readonly attempts: readonly AttemptRecord[];
+  readonly failures: number;
+}
+
+/** The last attempt since the last requeue: one from before it says nothing about what followed. null: none
+ *  is stored. */
+export function lastAttemptOf({ attempts, failures }: Attempted): AttemptRecord | null {
+  return attemptsBeforeRequeue(attempts, failures) < attempts.length ? (attempts.at(-1) ?? null) : null;
+}

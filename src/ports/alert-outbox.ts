@@ -10,7 +10,7 @@ export interface AlertEntry extends JobKey {
   readonly reason: BuryReason;
   /** of the buried job */
   readonly failures: number;
-  /** the last one; null without one */
+  /** the last one since the last requeue; null without one */
   readonly attempt: AttemptRecord | null;
   /** claimed: only until the claim expires */
   readonly state: AlertState;

@@ -33,7 +33,8 @@ export interface Horizon {
   readonly missing?: readonly string[];
 }
 
-/** Dead letters with the same topic, and the same reason and status of the last attempt. */
+/** Dead letters with the same topic, and the same reason and status of the last attempt since their
+ *  last requeue. */
 export interface DeadGroup {
   readonly topic: string;
   /** null: no attempt is stored */

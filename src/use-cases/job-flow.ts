@@ -1,7 +1,7 @@
 // Builds the flow of a job: all that happened to its id, oldest first. The journal knows the changes; the
 // store knows the newest ones before the journal has them, and, without a journal, all that is known.
 
-import { attemptsBeforeRequeue } from '../core/earlier-attempts.ts';
+import { attemptsBeforeRequeue, lastAttemptOf } from '../core/earlier-attempts.ts';
 import type { AttemptRecord, EndedJob, FlowEvent, JobSnapshot, Version } from '../core/job.ts';
 import { instantOf } from '../core/job-change.ts';
 import type { JobRow } from '../core/job-row.ts';
@@ -81,7 +81,7 @@ function storedEntries(job: JobSnapshot | EndedJob): FlowEntry[] {
   const last = entries.at(-1);
   const isEnding =
     end.event === 'dead'
-      ? last?.attempt?.outcome === 'failed' && end.reason !== 'poison'
+      ? lastAttemptOf(job)?.outcome === 'failed' && end.reason !== 'poison'
       : last?.attempt?.outcome === 'delivered';
   const ending = { at: end.at, version: job.version, event: end.event, dueAt: job.dueAt };
   if (isEnding && last !== undefined) entries.splice(-1, 1, { ...last, ...ending });

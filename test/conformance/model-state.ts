@@ -2,6 +2,7 @@
 // counter of versions and tokens, the wheel and the turns. Each method is one atomic step, because none
 // awaits.
 
+import { lastAttemptOf } from '../../src/core/earlier-attempts.ts';
 import {
   type AttemptRecord,
   type BuryReason,
@@ -157,7 +158,7 @@ export class ModelState {
 
   oweAlert(job: ModelJob, deadAt: number, reason: BuryReason): void {
     const { topic, id, version, failures } = job;
-    const entry = { topic, id, version, deadAt, reason, failures, attempt: job.attempts.at(-1) ?? null };
+    const entry = { topic, id, version, deadAt, reason, failures, attempt: lastAttemptOf(job) };
     this.alerts.set(version, { ...entry, state: 'owed', claimedUntil: 0 });
   }
 

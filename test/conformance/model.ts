@@ -3,6 +3,7 @@
 // file differ, this one must be the easier to judge. Each method is one atomic step, because none awaits.
 // model-store.ts adds the port; mutants/ replaces single methods, so they are small.
 
+import { lastAttemptOf } from '../../src/core/earlier-attempts.ts';
 import { optionsIn } from '../../src/core/extension.ts';
 import { horizonEndsMs } from '../../src/core/horizon.ts';
 import type {
@@ -529,7 +530,7 @@ export class Model extends ModelState {
   }
 
   lastOf(job: ModelJob): AttemptRecord | undefined {
-    return job.attempts.at(-1);
+    return lastAttemptOf(job) ?? undefined;
   }
 
   groupOf(job: ModelJob): string {

@@ -1,5 +1,6 @@
 // Tests which attempts of a job are from before its last requeue.
 import { expect, it } from 'vitest';
+import { hasMarks } from '../../src/core/dead-marks.ts';
 import { attemptsBeforeRequeue } from '../../src/core/earlier-attempts.ts';
 import type { AttemptRecord } from '../../src/core/job.ts';
 
@@ -29,4 +30,15 @@ it.each([
   ['an attempt without a record after a requeue', all(1, 2, 3), 1, 3],
 ])('%s', (_, attempts, failures, earlier) => {
   expect(attemptsBeforeRequeue(attempts, failures)).toBe(earlier);
+});
+
+it.each([
+  ['failed since the requeue', 1, all(1, 2, 1), true],
+  ['not called since the requeue', 0, all(1, 2), false],
+])('marks of a dead letter that was %s', (_, failures, attempts, isLast) => {
+  const dead = { buryReason: 'expired', attempts, failures } as const;
+  for (const marks of [{ lastReason: 'status' }, { status: '500' }, { status: '5xx' }] as const)
+    expect(hasMarks(marks, dead), JSON.stringify(marks)).toBe(isLast);
+  expect(hasMarks({ reason: 'expired' }, dead)).toBe(true);
+  expect(hasMarks({ status: 'none' }, dead)).toBe(!isLast);
 });

@@ -6,6 +6,7 @@ import { listDeadSchema, purgeDeadSchema, requeueDeadSchema } from '../../contra
 import { contractLimits } from '../../contract/api/limits.ts';
 import { shownFilter } from '../../core/audit.ts';
 import { formatInstant } from '../../core/duration.ts';
+import { lastAttemptOf } from '../../core/earlier-attempts.ts';
 import type { BuryReason } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { DeadLetter as StoredDeadLetter } from '../../ports/job-store.ts';
@@ -72,7 +73,7 @@ function noteFilter(request: FastifyRequest, { topic, ...filter }: RawDeadFilter
 }
 
 function deadJson(job: StoredDeadLetter): DeadLetterJson {
-  const last = job.attempts.at(-1);
+  const last = lastAttemptOf(job);
   return {
     topic: job.topic,
     id: job.id,

@@ -1,7 +1,7 @@
 // Leases that end without an outcome: expired, owner dead, reply lost. Strikes and poison.
 
 import { expect } from 'vitest';
-import type { Owner } from '../../../src/core/job.ts';
+import type { BuryReason, Owner } from '../../../src/core/job.ts';
 import { limits } from '../../../src/core/limits.ts';
 import {
   attemptOf,
@@ -9,6 +9,7 @@ import {
   fact,
   idsOf,
   jobOf,
+  leaseOf,
   longLeaseMs,
   only,
   owner,
@@ -33,6 +34,26 @@ async function strike(trial: Trial, times: number): Promise<void> {
 /** One job per topic, so that each owner gets its own. */
 async function holders(trial: Trial, owners: Readonly<Record<string, Owner>>): Promise<void> {
   for (const [topic, holder] of Object.entries(owners)) await trial.reserved('1', { topic }, holder);
+}
+
+/** A job with a failed attempt, then dead and ready again. */
+async function requeued(trial: Trial): Promise<void> {
+  await trial.buried('1');
+  await trial.dead.requeue({ topic: 't' }, 10);
+}
+
+/** Its alert and its group of dead letters have no attempt; the job keeps it. */
+async function expectNoLast(trial: Trial, reason: BuryReason): Promise<void> {
+  const { version, attempts } = await trial.known('1');
+  expect(attempts).toHaveLength(1);
+  const { alerts } = await trial.dump();
+  expect(alerts.find((alert) => alert.version === version)).toMatchObject({
+    reason,
+    failures: 0,
+    attempt: null,
+  });
+  const { groups } = await trial.surveys.deadGroups(['t']);
+  expect(groups).toMatchObject([{ lastReason: null, status: null, count: 1 }]);
 }
 
 export const recoverCases: readonly Case[] = [
@@ -112,6 +133,21 @@ export const recoverCases: readonly Case[] = [
     const recovered = await trial.jobs.recoverOwners(trial.partition, 1, { living: [] }, 10);
     expect(recovered).toEqual({ returned: 0, poisoned: [{ topic: 't', id: '1' }], more: false });
     expect(only((await trial.dump()).alerts)).toMatchObject({ reason: 'poison', failures: 0, attempt: null });
+  }),
+
+  fact('recover: an attempt before the requeue is not the last one of a poisoned job', async (trial) => {
+    await requeued(trial);
+    await strike(trial, limits.strikesPoison - 1);
+    await trial.lease('t', dead);
+    await trial.jobs.recoverOwners(trial.partition, 1, { living: [] }, 10);
+    await expectNoLast(trial, 'poison');
+  }),
+
+  fact('bury: an attempt before the requeue is not the last one of a job that expires', async (trial) => {
+    await requeued(trial);
+    const job = await trial.lease();
+    await trial.jobs.bury([{ ...leaseOf(job), reason: 'expired', attempt: null }]);
+    await expectNoLast(trial, 'expired');
   }),
 
   fact('strikes: an outcome clears them', async (trial) => {

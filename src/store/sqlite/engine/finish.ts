@@ -4,6 +4,7 @@
 // its job until recovery returns it. Only the end of an expired lease (ifExpired) compares the clock too: the
 // lease may have been extended after recovery listed it.
 
+import { lastAttemptOf } from '../../../core/earlier-attempts.ts';
 import { buryReasonCodes } from '../../../core/stored-codes.ts';
 import type {
   BuryItem,
@@ -47,8 +48,9 @@ export function buryJob(tx: TransactionContext, item: BuryItem): FinishOutcome<'
   const reason = buryReasonCodes.indexOf(item.reason);
   const death = { strikes: 0, at: tx.now, reason };
   if (item.attempt === null) {
-    const attempt = tx.rows.attemptsOf(row.n).at(-1) ?? null;
-    tx.rows.bury(row, { ...death, failures: row.failures, attempt });
+    const { failures } = row;
+    const attempt = lastAttemptOf({ attempts: tx.rows.attemptsOf(row.n), failures });
+    tx.rows.bury(row, { ...death, failures, attempt });
   } else {
     const attempt = tx.isDiskFull ? null : item.attempt;
     tx.rows.bury(row, { ...death, failures: row.failures + 1, attempt });

@@ -4,6 +4,7 @@
 // Invariant: a jump of the clock, ahead or back, neither shortens nor prolongs a lease: owners use the
 // monotonic clock.
 
+import { lastAttemptOf } from '../../../core/earlier-attempts.ts';
 import { optionsIn } from '../../../core/extension.ts';
 import type { JobKey, Owner, Token } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
@@ -184,8 +185,8 @@ export class Recovery {
       const strikes = row.strikes + 1;
       if (strikes < limits.strikesPoison) backToReady(this.#tx, row, strikes);
       else {
-        const attempt = this.#tx.rows.attemptsOf(row.n).at(-1) ?? null;
         const { failures } = row;
+        const attempt = lastAttemptOf({ attempts: this.#tx.rows.attemptsOf(row.n), failures });
         this.#tx.rows.bury(row, { failures, strikes, at: this.#tx.now, reason: poison, attempt });
         poisoned.push({ topic: this.#tx.counters.topicName(row.topic), id: row.id });
       }

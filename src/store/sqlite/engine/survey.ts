@@ -88,10 +88,11 @@ export class Survey {
     this.#dueCount = prepare(`SELECT count(*) FROM (SELECT due ${all} LIMIT :rows)`);
     this.#dueEdgeOfTopic = prepare(`SELECT due, version ${ofTopic} LIMIT 1 OFFSET :rows - 1`);
     this.#dueCountOfTopic = prepare(`SELECT count(*) FROM (SELECT due ${ofTopic} LIMIT :rows)`);
+    // A requeue sets the failures to 0, and the attempts before it stay.
     const deaths = (index: string, where: string) =>
       `SELECT job.topic, job.dead_at, job.version,
-         CASE WHEN json_valid(list) THEN json_extract(list, '$[#-1].reason') END,
-         CASE WHEN json_valid(list) THEN json_extract(list, '$[#-1].status') END
+         CASE WHEN failures > 0 AND json_valid(list) THEN json_extract(list, '$[#-1].reason') END,
+         CASE WHEN failures > 0 AND json_valid(list) THEN json_extract(list, '$[#-1].status') END
        FROM job INDEXED BY ${index} LEFT JOIN attempts ON attempts.n = job.n
        WHERE ${where} state = 3 AND (dead_at, job.version) < (:at, :version)
        ORDER BY dead_at DESC, job.version DESC LIMIT :rows`;

@@ -3,7 +3,7 @@
 -- @keys P
 -- @args topic ('' = all), place (ms, version), max
 -- @returns storage clock (ms), place of the last examined one (ms, version; -1 = no more); per dead letter:
---   topic, deadAt, last attempt as JSON ('' = none)
+--   topic, deadAt, last attempt since the last requeue as JSON ('' = none)
 -- @include clock, numbers, topics, jobs, places, dead
 local most = tonumber(ARGV[7])
 local key, wanted = dead_keys({ topic = ARGV[4] })
@@ -15,8 +15,13 @@ if rank == 0 then return answer end
 local members = call('ZRANGE', key, first, rank - 1, 'WITHSCORES')
 for i = #members - 1, 1, -2 do
   local no, tid = key_of_member(members[i], wanted)
-  local lines = no and call('HGET', P .. ':p', field_of(no, tid)) or ''
-  if no then answer[#answer + 1] = { topic_name(no), tonumber(members[i + 1]), lines:match('[^\n]*$') } end
+  if no then
+    local f = field_of(no, tid)
+    local more = call('HGET', P .. ':m', f) or ''
+    local has_failed = #more == 28 and struct.unpack('>I2', more, 2) > 0
+    local lines = has_failed and call('HGET', P .. ':p', f) or ''
+    answer[#answer + 1] = { topic_name(no), tonumber(members[i + 1]), lines:match('[^\n]*$') }
+  end
 end
 if first > 0 then answer[2], answer[3] = tonumber(members[2]), (struct.unpack('>I7', members[1])) end
 return answer

@@ -27,7 +27,10 @@ local function add_attempt(job, attempt)
   call('HSET', P .. ':p', f, list or attempt)
 end
 
+-- '' = none since the last requeue, which sets the failures to 0: an earlier one says nothing about what
+-- followed.
 local function last_attempt(job)
+  if job.failures == 0 then return '' end
   local list = call('HGET', P .. ':p', field_of(job.no, job.tid))
   return list and list:match('[^\n]*$') or ''
 end
