@@ -33,7 +33,7 @@ export class MetricTally {
         this.#histograms.set(name, { bounds, buckets: new Array<number>(bounds.length + 1).fill(0), sum: 0 });
       else this.#families.set(name, new Map());
       // An unmeasured gauge is not 0.
-      if (type === 'counter') for (const labels of knownSeries(declaration)) this.#add(name, labels, 0);
+      if (type === 'counter') this.#begin(name, declaration);
     }
   }
 
@@ -85,15 +85,23 @@ export class MetricTally {
     } else this.#dropped += 1;
   }
 
+  /** Only series of these values of the first label exist afterwards, and all that are possible. */
   #keep(name: string, values: ReadonlySet<string>): void {
     const declaration = declarationOf(name);
     const family = this.#families.get(name);
-    if (declaration?.type !== 'counter' || declaration.labels.length === 0 || family === undefined) return;
+    const [first, ...others] = declaration?.labels ?? [];
+    if (declaration?.type !== 'counter' || first === undefined || family === undefined) return;
     const before = family.size;
     for (const [key, { labels }] of family) if (!values.has(labels[0] as string)) family.delete(key);
-    if (family.size === before) return;
-    this.#series -= before - family.size;
-    this.#dropped = 0;
+    if (family.size < before) {
+      this.#series -= before - family.size;
+      this.#dropped = 0;
+    }
+    this.#begin(name, { ...declaration, labels: [[first[0], [...values]], ...others] });
+  }
+
+  #begin(name: string, declaration: Declaration): void {
+    for (const labels of knownSeries(declaration)) this.#add(name, labels, 0);
   }
 
   #addHistogram(name: string, buckets: readonly number[], sum: number): void {
