@@ -59,6 +59,8 @@ it('package: installs offline without scripts, starts, and delivers a job', {
     'scripts/nginx/dq.conf',
     'scripts/logrotate/dq',
     'scripts/supervisor/dq.conf',
+    'scripts/prometheus/dq.rules.yaml',
+    'scripts/grafana/dq.json',
     ...['src/manual', 'src/proto']
       .flatMap((part) => filesUnder(join(root, part)))
       .map((path) => path.slice(root.length + 1)),
