@@ -587,7 +587,7 @@ export const dashboardRows: readonly Row[] = [
         kind: 'lines',
         unit: 'ops',
         description:
-          'Do alerts of dq reach people? refused, failed: correct `smtp.url` or `alerts.hooks`; `dq doctor` logs in to the mail server.',
+          'Do alerts of dq reach people? refused, failed: correct `smtp.url` or `alerts.hooks`; then run `dq alert test`.',
         series: [
           { expression: `sum by (outcome) (${rate('dq_mails_total')})`, legend: 'mail {{outcome}}' },
           { expression: `sum by (outcome) (${rate('dq_alert_hooks_total')})`, legend: 'hook {{outcome}}' },
