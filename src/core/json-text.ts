@@ -49,6 +49,11 @@ export function withoutByteOrderMark(bytes: Buffer): Buffer {
   return hasByteOrderMark(bytes) ? bytes.subarray(3) : bytes;
 }
 
+/** Of the body of a schedule, which a request gives as JSON; it gives bodies of other types as a text. */
+export function isJsonType(contentType: string | null): boolean {
+  return /^application\/json\b/i.test(contentType ?? '');
+}
+
 /** A member of a JSON object by its decoded name. */
 export interface NamedMember {
   readonly name: string;

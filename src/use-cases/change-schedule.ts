@@ -4,6 +4,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { formatDuration, parseDuration } from '../core/duration.ts';
 import { DqError, FieldErrors, invalidField } from '../core/errors.ts';
+import { isJsonType } from '../core/json-text.ts';
 import { limits } from '../core/limits.ts';
 import { type MissedTicks, nextTick, readCron, readEvery, readZone } from '../core/schedule.ts';
 import type { ScheduleRecord, StoredSchedule } from '../core/schedule-record.ts';
@@ -83,11 +84,6 @@ function applied(old: ScheduleRecord, input: ScheduleInput, now: number): Schedu
     ...(everyMs?.ok === true ? { cron: null, everyMs: everyMs.value } : {}),
     ...(zone?.ok === true ? { timezone: zone.value } : {}),
   };
-}
-
-/** Of a body that a request gives as JSON; it gives others as a text. */
-export function isJsonType(contentType: string | null): boolean {
-  return /^application\/json\b/i.test(contentType ?? '');
 }
 
 /** JSON unless the content type is another one; then the body is a text. */

@@ -234,6 +234,13 @@ schedules: { daily: { topic: a, every: 10m, timezone: Asia/Shanghai, body: { n: 
     expect(made.stdout + made.stderr).not.toContain('whsec_');
   });
 
+  it('shows no value that comes from a variable', async () => {
+    await add('a');
+    const text = `topics: { a: { callbackUrl: "\${BASE}?key=1", title: new } }\n`;
+    const run = await apply(text, ['--dry-run'], { BASE: 'http://127.0.0.1:9/very-secret' });
+    expect(run).toMatchObject({ code: 0, stdout: '~ a   callbackUrl: "***" → "***"   title: "" → "new"\n' });
+  });
+
   it('a change between the look and the write is not overwritten', async () => {
     for (const topic of ['a', 'b']) await add(topic, { title: 'old' });
     await daemon.api('POST', '/v1/schedules', { name: 's', topic: 'a', every: '1h' });

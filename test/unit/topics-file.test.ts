@@ -1,4 +1,6 @@
 // Tests how the file of dq apply is read: its mistakes with their places, and its variables.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { readTopicsFile } from '../../src/cli/apply/topics-file.ts';
 import { formatProblem } from '../../src/config/given.ts';
@@ -86,4 +88,17 @@ schedules:
     headers: { x: `a\${b}`, y: '' },
   });
   expect(file.schedules[0]?.json).toEqual({ topic: `\${HOST}`, every: '1h', body: { a: `\${HOST}` } });
+});
+
+it('reads the example of the manual', () => {
+  const page = readFileSync(join(import.meta.dirname, '../../src/manual/configuration-as-code.md'), 'utf8');
+  const [, text = ''] = /```yaml\n([\s\S]*?)```/.exec(page) ?? [];
+  const secret = `whsec_${Buffer.alloc(32).toString('base64')}`;
+  const { file, problems } = read(text, { REMIND_SECRET: secret, REMIND_AUTH: 'Bearer x' });
+  expect(problems).toEqual([]);
+  expect(file).toMatchObject({
+    scope: ['order.*'],
+    topics: [{ name: 'order.remind', input: { secret } }],
+    schedules: [{ name: 'daily', record: { cron: '0 9 * * *', body: '{"kind":"daily"}' } }],
+  });
 });

@@ -133,7 +133,9 @@ function topicChange(
   const wanted = settingsJson(completeSettings(input));
   const unmasked = settingsJson(completeSettings(unmaskHeaders(input, known)));
   const state = input.state === undefined ? {} : { state: input.state };
-  const fields = differing(known, { ...unmasked, ...state });
+  const fields = differing(known, { ...unmasked, ...state }).map((one) =>
+    entry.hidden.has(one.field) ? { ...one, before: maskedValue, after: maskedValue } : one,
+  );
   const calls: ApiCall[] = [];
   if (fields.length > 0)
     calls.push(patch(known.revision, [...path, name], members(fields, { ...wanted, ...state })));

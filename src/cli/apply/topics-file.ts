@@ -24,6 +24,8 @@ interface Entry {
   readonly name: string;
   /** its members as the API takes them, with the variables filled in */
   readonly json: Json;
+  /** members whose values come from the environment, and that no output shows */
+  readonly hidden: ReadonlySet<string>;
   /** the mistake of a member, with its place */
   problem(error: FieldError): ConfigProblem;
 }
@@ -120,13 +122,19 @@ class Reader {
     const json: Record<string, unknown> = {};
     const members = this.#members(value, key, `${name}: must be a list of "member: value"`);
     if (this.problems.length > before) return null;
-    for (const one of members) defineMember(json, one.name, this.#value(one, part, unfilled));
+    const hidden = new Set<string>();
+    for (const one of members) {
+      const plain: unknown = one.value === null ? null : one.value.toJS(this.#yaml.document);
+      const value = part === 'topics' ? this.#filled(one, plain, unfilled) : plain;
+      if (value !== plain) hidden.add(one.name);
+      defineMember(json, one.name, value);
+    }
     const problem = (error: FieldError): ConfigProblem => {
       const at = placeOf(value, key, error.field);
       return { where: this.#yaml.whereOf(at?.range?.[0] ?? 0), message: sentence(error, json) };
     };
     try {
-      const entry = read({ name, json, problem });
+      const entry = read({ name, json, hidden, problem });
       return this.problems.length === before ? entry : null;
     } catch (error) {
       if (!(error instanceof DqError) || error.code !== 'invalid') throw error;
@@ -137,10 +145,9 @@ class Reader {
     }
   }
 
-  /** `unfilled` gets the name of a member without its variable. */
-  #value({ key, name, value }: Member, part: string, unfilled: string[]): unknown {
-    const plain: unknown = value === null ? null : value.toJS(this.#yaml.document);
-    if (part !== 'topics' || !withVariables.has(name)) return plain;
+  /** `plain` with its variables. `unfilled` gets the name of a member without one of them. */
+  #filled({ key, name }: Member, plain: unknown, unfilled: string[]): unknown {
+    if (!withVariables.has(name)) return plain;
     return filled(plain, this.#env, (message) => {
       this.#report(key, `${name}: ${message}`);
       unfilled.push(name);

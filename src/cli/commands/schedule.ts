@@ -3,8 +3,7 @@
 import type { Command } from 'commander';
 import type { ScheduleJson } from '../../contract/api/schedule.ts';
 import { createOffsetClock } from '../../core/calendar.ts';
-import { beyondBounds } from '../../core/json-text.ts';
-import { isJsonType } from '../../use-cases/change-schedule.ts';
+import { beyondBounds, isJsonType } from '../../core/json-text.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { readAllPages } from '../daemon/read-pages.ts';
 import { Exit } from '../exit.ts';
