@@ -74,6 +74,8 @@ export const limits = {
   ruleCharsMax: 1024,
   ruleDepthMax: 32,
   ruleNodesMax: 200,
+  /** Replies that show how a topic judges by its rule: a table of three conditions. */
+  ruleSamplesMax: 8,
   /** Steps of one path such as {res.a.b}. */
   rulePathStepsMax: 16,
 

@@ -25,22 +25,41 @@ describe('dq topic', () => {
     expect((await dq(['topic', 'get', 'unmade'])).code).toBe(4);
   });
 
-  it('topic add and set: print how the rule judges usual replies', async () => {
+  it('topic add and set: print how the topic judges the replies that its rule distinguishes', async () => {
     const add = ['topic', 'add', 'judged', '--callback', silent];
-    const judged = (...verdicts: readonly string[]) =>
-      `dq: how judged judges a reply:\n{"code":200}  ${verdicts[0]}\nempty reply   ${verdicts[1]}\nstatus 500    ${verdicts[2]}\n`;
-    const added = await dq([...add, '--rule', '{res.code}==200']);
-    const [failed, done] = ['failure: rule', 'success'];
+    const set = (...flags: readonly string[]) => dq(['topic', 'set', 'judged', ...flags]);
+    const added = await dq([...add, '--rule', '{res.code}==0']);
     expect(added.stderr).toBe(
-      `${judged(failed, done, 'failure: status')}dq: registered judged; its secret, shown only once:\n`,
+      [
+        'dq: how judged judges a reply:',
+        '{"code":0}    failure: rule    retried',
+        '{"code":1}    success          done',
+        '{"code":200}  success          done',
+        'empty reply   failure: rule    retried',
+        'status 500    failure: status  retried',
+        'dq: warning: the rule retries {"code":0}, which usually means success; a rule is true for failure. Meant {res.code}!==0?',
+        'dq: registered judged; its secret, shown only once:\n',
+      ].join('\n'),
     );
     expect(added.stdout).toMatch(/^whsec_\S+\n$/);
-    const set = (...flags: readonly string[]) => dq(['topic', 'set', 'judged', ...flags]);
-    expect((await set('--rule', '{res.code}!=200')).stderr).toContain(
-      judged(done, failed, 'failure: status'),
+    expect((await set('--rule', '{res.code}!==0')).stderr).toBe(
+      [
+        'dq: how judged judges a reply:',
+        '{"code":0}    success          done',
+        '{"code":1}    failure: rule    retried',
+        '{"code":200}  failure: rule    retried',
+        'empty reply   failure: rule    retried',
+        'status 500    failure: status  retried',
+        'dq: changed judged; effective within 2 s\n',
+      ].join('\n'),
     );
-    expect((await set('--empty-reply', 'retry')).stderr).toContain('empty reply   failure: empty_reply\n');
-    expect((await set('--ok-status', '2xx,5xx')).stderr).toContain('status 500    failure: rule\n');
+    expect((await set('--empty-reply', 'retry')).stderr).toMatch(
+      /^empty reply +failure: empty_reply +retried$/m,
+    );
+    expect((await set('--ok-status', '2xx,5xx')).stderr).toMatch(/^status 500 +failure: rule +retried$/m);
+    expect((await set('--rule', '', '--max-attempts', '1')).stderr).toMatch(
+      /^\{"code":200\} +success +done\nempty reply +failure: empty_reply +dead letter$/m,
+    );
 
     for (const flags of [
       ['--delay', '1m'],

@@ -5,14 +5,24 @@ import type { ScheduleJson } from '../../contract/api/schedule.ts';
 import type { ReplyOf } from '../../contract/api/schema.ts';
 import type { RotatedSecretJson, removeTopicSchema, TopicWithSecretJson } from '../../contract/api/topic.ts';
 import { formatTarget } from '../../core/broker.ts';
-import { judgeSamples } from '../../core/sample-replies.ts';
+import { retriedSuccessOf } from '../../core/rule/rule-samples.ts';
+import { judgeSamples, ruleOf } from '../../core/sample-replies.ts';
 import type { TopicJson } from '../../core/topic/settings.ts';
 import { isLocalCallback, trialSecret, trialWord } from '../../sink/signature-check.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from '../daemon/api-client.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { printPages, readAllPages } from '../daemon/read-pages.ts';
 import { Exit } from '../exit.ts';
-import { agree, printData, printRecord, say, tableOf, withCaret } from '../output/output.ts';
+import {
+  agree,
+  escapeControls,
+  excerpt,
+  printData,
+  printRecord,
+  say,
+  tableOf,
+  withCaret,
+} from '../output/output.ts';
 import { startProgress } from '../output/progress.ts';
 import { testTopic } from '../test-topic.ts';
 import { type TopicFlags, topicFieldFlags, topicJsonOf, withTopicFlags } from '../topic-flags.ts';
@@ -137,15 +147,26 @@ async function addTopic(topic: string, flags: AddFlags): Promise<void> {
 /** Settings that decide how a reply is judged. */
 const judging = ['retryIf', 'okStatus', 'emptyReply'];
 
-/** How the topic judges usual replies, where `given` changes that. */
+/** Says how the topic judges the replies that its rule distinguishes, and usual ones, where `given` changes
+ *  that. */
 function sayVerdicts(topic: TopicJson, given: object): void {
   if (topic.delivery !== 'push' || !judging.some((name) => name in given)) return;
-  const rows = judgeSamples(topic).map(({ name, verdict }) => [
-    name,
+  const rows = judgeSamples(topic).map(({ name, verdict, next }) => [
+    escapeControls(excerpt(name, sampleMax)),
     verdict.outcome === 'delivered' ? 'success' : `failure: ${verdict.reason}`,
+    nextWords[next],
   ]);
   if (rows.length > 0) say(`dq: how ${topic.topic} judges a reply:\n${tableOf(rows)}`);
+  const rule = ruleOf(topic);
+  const retried = rule ? retriedSuccessOf(rule) : null;
+  if (retried !== null)
+    say(
+      `dq: warning: the rule retries ${retried.names.join(' and ')}, which usually means success; a rule is true for failure. Meant ${retried.proposal}?`,
+    );
 }
+
+const sampleMax = 80;
+const nextWords = { ack: 'done', retry: 'retried', bury: 'dead letter' } as const;
 
 function secretOf({ secret, callback }: AddFlags): string | undefined {
   if (secret !== trialWord) return secret;
