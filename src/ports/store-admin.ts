@@ -75,14 +75,18 @@ export interface Examination {
 }
 
 export interface StoreAdmin {
-  /** `held`: topics whose jobs are not judged: paused, offline, unknown or pulled. */
-  counts(held?: readonly string[]): Promise<{
+  /** `held`: topics whose due jobs do not count as overdue: they wait on purpose. `pulled`: topics whose ready
+   *  jobs do not, because they wait for a client; a delayed one waits for a timer. */
+  counts(
+    held?: readonly string[],
+    pulled?: readonly string[],
+  ): Promise<{
     /** the topics with jobs */
     readonly topics: Readonly<Record<string, StateCounts>>;
     /** how long `oldest` has been due; null without one */
     readonly oldestOverdueMs: number | null;
-    /** The due job that has waited for its turn the longest, ready or not promoted yet. Jobs of `held` topics
-     *  do not count. */
+    /** The overdue job that has been due the longest, ready or not promoted yet; one of several that were due
+     *  at once. */
     readonly oldest: LateJob | null;
     /** as in Page: parts whose jobs are not counted */
     readonly missing?: readonly string[];

@@ -55,6 +55,8 @@ interface Lateness {
 /** Who takes the jobs of a topic now: `held`: the topic is paused, offline, unknown or unreadable. */
 type Delivery = 'dq' | 'clients' | 'held';
 
+type TopicsByDelivery = Readonly<Record<Delivery, readonly string[]>>;
+
 type Waiting = Pick<Awaited<ReturnType<StoreAdmin['counts']>>, 'oldestOverdueMs' | 'oldest'>;
 const noneWaits: Waiting = { oldestOverdueMs: null, oldest: null };
 
@@ -76,8 +78,8 @@ export class HealthChecker extends Agent {
   };
   /** monotonicNow() of the next check of the lateness */
   #latenessAt = 0;
-  /** topics whose jobs dq did not deliver at the last check: pulled, paused, offline and unknown ones */
-  #held: ReadonlySet<string> = new Set();
+  /** topics with jobs at the last check */
+  #topics: TopicsByDelivery = { dq: [], clients: [], held: [] };
   /** server → monotonicNow() of its first failure in a row */
   readonly #downSince = new Map<string, number>();
   /** logged and still in effect */
@@ -197,18 +199,20 @@ export class HealthChecker extends Agent {
       if (!this.#warnings.has(warning)) log.notice(`warning is over: ${warning}`);
   }
 
-  /** Judges the jobs that dq delivers. Jobs of paused, offline and unknown topics are late on purpose, and
-   *  those of pull topics wait for a client: they have a limit of their own. */
+  /** Judges the jobs that dq delivers, and the due jobs of any topic that the timer should have promoted. Jobs
+   *  of paused, offline and unknown topics are late on purpose. Ready ones of pull topics wait for a client:
+   *  they have a limit of their own. */
   async #checkLateness(): Promise<void> {
     const { admin, metrics, partitions, pullLateMs, series, times } = this.#options;
     // counts() asks each partition: some ten commands to a Redis.
     const rounds = partitions() > upkeepLimits.fewPartitions ? upkeepLimits.latenessRounds : 1;
-    const previous = this.#held;
-    let counts = await admin.counts([...previous]);
-    const { dq, clients, held } = this.#byDelivery(Object.keys(counts.topics));
-    this.#held = new Set([...clients, ...held]);
+    const previous = this.#topics;
+    let counts = await admin.counts(previous.held, previous.clients);
+    this.#topics = this.#byDelivery(Object.keys(counts.topics));
+    const { dq, clients, held } = this.#topics;
     // Usually the same topics as before: then one count is enough.
-    if (!isSameSet(this.#held, previous)) counts = await admin.counts([...this.#held]);
+    const isSame = isSameSet(held, previous.held) && isSameSet(clients, previous.clients);
+    if (!isSame) counts = await admin.counts(held, clients);
     // Half a round less: rounds begin a little early or late.
     this.#latenessAt = monotonicNow() + (rounds - 0.5) * times.everyMs;
     metrics.stored(counts.topics, counts.oldestOverdueMs);
@@ -221,8 +225,8 @@ export class HealthChecker extends Agent {
     await this.#judge(this.#pulled, waiting, pullLateMs);
   }
 
-  #byDelivery(names: readonly string[]): Record<Delivery, string[]> {
-    const found: Record<Delivery, string[]> = { dq: [], clients: [], held: [] };
+  #byDelivery(names: readonly string[]): TopicsByDelivery {
+    const found = { dq: [] as string[], clients: [] as string[], held: [] as string[] };
     for (const name of names) found[this.#deliveryOf(name)].push(name);
     return found;
   }
@@ -252,5 +256,7 @@ export class HealthChecker extends Agent {
   }
 }
 
-const isSameSet = (a: ReadonlySet<string>, b: ReadonlySet<string>): boolean =>
-  a.size === b.size && [...a].every((name) => b.has(name));
+function isSameSet(a: readonly string[], b: readonly string[]): boolean {
+  const names = new Set(a);
+  return a.length === b.length && b.every((name) => names.has(name));
+}

@@ -59,7 +59,7 @@ export async function openModelStore(model: Model = new Model()): Promise<StoreU
       list: (limit, cursor) => step(() => copyOf(model.listAlerts(limit, cursor))),
     },
     admin: {
-      counts: (held) => step(() => model.counts(held)),
+      counts: (...args) => step(() => model.counts(...args)),
       purgeTopic: (topic, max) =>
         step(() =>
           model.purge(

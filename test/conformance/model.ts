@@ -566,7 +566,10 @@ export class Model extends ModelState {
     return { kind: 'done', startedAt: this.now(), endedAt: this.now(), result };
   }
 
-  counts(held: readonly string[] = []): Awaited<ReturnType<port.StoreAdmin['counts']>> {
+  counts(
+    held: readonly string[] = [],
+    pulled: readonly string[] = [],
+  ): Awaited<ReturnType<port.StoreAdmin['counts']>> {
     const of = (topic: string, state: JobState) =>
       this.inState(state).filter((job) => job.topic === topic).length;
     // fromEntries, because assignment would fail for a topic named `__proto__`.
@@ -577,7 +580,8 @@ export class Model extends ModelState {
       ]),
     );
     const forgotten = this.inState('delayed').filter((job) => job.dueAt <= this.now());
-    const waiting = [...this.inState('ready'), ...forgotten].filter(({ topic }) => !held.includes(topic));
+    const ready = this.inState('ready').filter(({ topic }) => !pulled.includes(topic));
+    const waiting = [...ready, ...forgotten].filter(({ topic }) => !held.includes(topic));
     const oldest = waiting.sort(byDue)[0];
     return {
       topics,

@@ -315,7 +315,9 @@ export class RandomOperations extends Dice {
   #admin(): Operation {
     if (this.chance(0.7)) {
       const held = topics.filter(() => this.chance(0.2));
-      return { what: 'counts', given: held, alone: true, call: (store) => store.admin.counts(held) };
+      const pulled = topics.filter(() => this.chance(0.2));
+      const call = (store: port.Store) => countsOf(store, held, pulled);
+      return { what: 'counts', given: [held, pulled], alone: true, call };
     }
     const topic = this.pick(topics);
     return {
@@ -325,6 +327,18 @@ export class RandomOperations extends Dice {
       call: (store) => store.admin.purgeTopic(topic, 500),
     };
   }
+}
+
+/** Of jobs that were due at once, a store may name any. */
+async function countsOf(store: port.Store, held: readonly string[], pulled: readonly string[]) {
+  const { oldest, ...counts } = await store.admin.counts(held, pulled);
+  if (oldest === null) return { ...counts, oldest };
+  const { topic, id, dueAt } = oldest;
+  const job = await store.jobs.get({ topic, id });
+  const isDelayed = job?.state === 'delayed';
+  const isJudged = !held.includes(topic) && (isDelayed || !pulled.includes(topic));
+  const isRight = isJudged && (isDelayed || job?.state === 'ready') && job.dueAt === dueAt;
+  return { ...counts, oldest: { dueAt, isRight } };
 }
 
 /** All pages: cursors are opaque, their pages are not. */

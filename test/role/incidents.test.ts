@@ -311,6 +311,17 @@ In the console: https://dq.example.org/console/topics/t
     expect(subjects(smtp)[0]).toMatch(/^dq: jobs are late: /);
   });
 
+  it('of jobs of a pull topic that no timer promotes begins', async () => {
+    const { rig, dataDir } = await setUp();
+    await rig.topic('pulled', 'http://127.0.0.1:9/', { delivery: 'pull' });
+    // No timer runs here.
+    await rig.store.jobs.push([jobOf('a', { topic: 'pulled', when: { delayMs: 1 } })]);
+    await startUpkeep(rig, null, dataDir, { health: { lateMs: 1, afterMs: 0 } });
+    await until('it begins', async () => (await kept(dataDir)).length > 0);
+    const found = (await new IncidentFiles(dataDir).list()).map(({ kind, about }) => [kind, about]);
+    expect(found).toEqual([['late', '']]);
+  });
+
   it('names a topic whose jobs dq delivers, and no paused one', async () => {
     const { time, rig, smtp, dataDir } = await setUp();
     await rig.topic('t', 'http://127.0.0.1:9/');
@@ -328,9 +339,9 @@ In the console: https://dq.example.org/console/topics/t
     await rig.topic('pulled', 'http://127.0.0.1:9/', { delivery: 'pull' });
     await rig.push('pulled', 'a');
     let looks = 0;
-    const counts: StoreAdmin['counts'] = (held) => {
+    const counts: StoreAdmin['counts'] = (...args) => {
       looks += 1;
-      return rig.store.admin.counts(held);
+      return rig.store.admin.counts(...args);
     };
     const store = withAdmin(rig, { counts });
     const upkeep = await startUpkeep(rig, smtp, dataDir, { store, health: { lateMs: 1, afterMs: 0 } });
@@ -361,9 +372,9 @@ In the console: https://dq.example.org/console/topics/t
     await rig.store.jobs.push([jobOf('a', { topic: 'pulled', when: { delayMs: 3_600_000 } })]);
     await rig.store.jobs.push([jobOf('a', { when: { delayMs: 1 } })]);
     let looks = 0;
-    const counts: StoreAdmin['counts'] = (held) => {
+    const counts: StoreAdmin['counts'] = (...args) => {
       looks += 1;
-      return rig.store.admin.counts(held);
+      return rig.store.admin.counts(...args);
     };
     const store = withAdmin(rig, { counts });
     const config = { 'alerts.pullLate': 1 };
@@ -389,9 +400,9 @@ In the console: https://dq.example.org/console/topics/t
       await rig.store.jobs.push([jobOf('b', { topic, when: { delayMs: 1 } })]);
     }
     let looks = 0;
-    const counts: StoreAdmin['counts'] = (held) => {
+    const counts: StoreAdmin['counts'] = (...args) => {
       looks += 1;
-      return rig.store.admin.counts(held);
+      return rig.store.admin.counts(...args);
     };
     await startUpkeep(rig, null, dataDir, {
       store: withAdmin(rig, { counts }),

@@ -77,6 +77,21 @@ export const adminCases: readonly Case[] = [
     expect(await trial.admin.counts(['t', 'u'])).toMatchObject({ oldestOverdueMs: null, oldest: null });
   }),
 
+  fact('counts: of pulled topics only due delayed jobs count as overdue', async (trial) => {
+    await trial.push('1');
+    await trial.clock.skip(20);
+    const { dueAt } = await trial.push('2', { when: { delayMs: 5 } });
+    await trial.push('3', { topic: 'u', when: { delayMs: 10 } });
+    await trial.clock.skip(20);
+    expect(await trial.admin.counts([], ['t', 'v'])).toMatchObject({
+      oldestOverdueMs: trial.now - dueAt,
+      oldest: { topic: 't', id: '2' },
+    });
+    expect(await trial.admin.counts(['t'], ['u'])).toMatchObject({ oldest: { topic: 'u', id: '3' } });
+    expect(await trial.admin.counts(['t', 'u'], ['t'])).toMatchObject({ oldest: null });
+    expect(await trial.admin.counts([], ['u'])).toMatchObject({ oldest: { topic: 't', id: '1' } });
+  }),
+
   fact('counts: held topics only do not count as overdue', async (trial) => {
     await trial.push('1');
     await trial.clock.skip(20);

@@ -44,10 +44,11 @@ export function adminCalls(
 ): Omit<StoreAdmin, 'health'> {
   const records = () => members().map((shard) => new ExaminationRecord(shard));
   return {
-    async counts(held = []) {
+    async counts(held = [], pulled = []) {
       const { answers: replies, missing } = await askAll(
         shards,
-        (partition) => shards.run('counts', partition, held) as Promise<unknown[]>,
+        (partition) =>
+          shards.run('counts', partition, [held.length, ...held, ...pulled]) as Promise<unknown[]>,
       );
       const topics = new Map<string, StateCounts>();
       let oldestOverdueMs: number | null = null;

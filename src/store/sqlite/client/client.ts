@@ -303,12 +303,12 @@ function adminCalls(link: Link): StoreAdmin {
   const health = jsonCall<OwnerHealth>(link, 'admin.health');
   return {
     ...calls,
-    async counts(held = []) {
+    async counts(held = [], pulled = []) {
       const topics: [string, StateCounts][] = [];
       let found: Pick<CountsPage, 'oldestOverdueMs' | 'oldest'> = { oldestOverdueMs: null, oldest: null };
       // Pages are of different moments: the counts of one topic are consistent, the sum is not.
       for (let after: number | null = -1; after !== null; ) {
-        const page: CountsPage = await pageOf(held, after);
+        const page: CountsPage = await pageOf(held, pulled, after);
         for (const entry of Object.entries(page.topics)) topics.push(entry);
         const { oldestOverdueMs, oldest, next } = page;
         if ((oldestOverdueMs ?? -1) > (found.oldestOverdueMs ?? -1)) found = { oldestOverdueMs, oldest };

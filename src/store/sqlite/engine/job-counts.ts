@@ -47,7 +47,11 @@ export class JobCounts {
 
   /** Of all topics, or of one page: topics with numbers above `after`. A frame holds at most 100,000
    *  topics. */
-  counts(held: readonly string[] = [], after: number | null = null): CountsPage {
+  counts(
+    held: readonly string[] = [],
+    pulled: readonly string[] = [],
+    after: number | null = null,
+  ): CountsPage {
     const { counters, now } = this.#tx;
     const topics: [string, StateCounts][] = [];
     const from = after ?? -1;
@@ -69,7 +73,7 @@ export class JobCounts {
       if (counts.delayed + counts.ready + counts.reserved + counts.dead > 0)
         topics.push([counters.topicName(no), counts]);
     }
-    const oldest = this.#oldest(from, end, held);
+    const oldest = this.#oldest(from, end, held, pulled);
     // Object.fromEntries, not assignment: a topic may be called `constructor`.
     return {
       topics: Object.fromEntries(topics),
@@ -81,14 +85,13 @@ export class JobCounts {
 
   /** The job that has been due the longest: a ready one of the topics of a page, or a delayed one of any
    *  topic, which are sorted by due time only and belong to the first page. null: none is due. */
-  #oldest(after: number, end: number, held: readonly string[]): LateJob | null {
+  #oldest(after: number, end: number, held: readonly string[], pulled: readonly string[]): LateJob | null {
     const { counters, now } = this.#tx;
-    const without = JSON.stringify(
-      held.map((name) => counters.topicNumber(name)).filter((no) => no !== undefined),
-    );
-    const found = [this.#oldestReady.get(after, end, without, now)];
+    const numbersOf = (names: readonly string[]) =>
+      JSON.stringify(names.map((name) => counters.topicNumber(name)).filter((no) => no !== undefined));
+    const found = [this.#oldestReady.get(after, end, numbersOf([...held, ...pulled]), now)];
     if (after < 0 && (counters.head() ?? now + 1) <= now)
-      found.push(this.#oldestDelayed.get(now, sqliteLimits.countsDelayed, without));
+      found.push(this.#oldestDelayed.get(now, sqliteLimits.countsDelayed, numbersOf(held)));
     const [first] = (found as ([number, number, Uint8Array] | undefined)[])
       .filter((row) => row !== undefined)
       .sort(([a], [b]) => a - b);

@@ -1,15 +1,16 @@
 #!lua flags=no-writes,allow-oom
 -- counts: counts the jobs of each topic by state, and finds the oldest overdue job.
 -- @keys P
--- @args topics whose jobs do not count as overdue
+-- @args number of held topics, held topics, whose due jobs do not count as overdue; pulled topics, whose ready
+--   jobs do not
 -- @returns storage clock (ms); of the earliest ready, or due and delayed, job: due time (-1 = none), topic,
 --   tag+id; per topic with jobs: name, delayed, ready, reserved, dead
 -- @include clock, numbers, topics, jobs
 -- Why: sizes of sets are exact, so no counter can drift. Leases are bounded by the slots of all notifiers and
 --   by pullLeasesMax.
 if call('EXISTS', P .. ':j', P .. ':d', P .. ':l', P .. ':k', P .. ':a:0', P .. ':a:1', P .. ':a:2') == 0 then return { now, { -1, '', '' } } end
-local held = {}
-for i = 4, #ARGV do held[ARGV[i]] = true end
+local held, pulled = {}, {}
+for i = 5, #ARGV do (i < 5 + tonumber(ARGV[4]) and held or pulled)[ARGV[i]] = true end
 local reserved = {}
 for _, set in ipairs({ ':l', ':k' }) do
   local at = 0
@@ -37,7 +38,8 @@ for prio = 0, 2 do
     local no = tonumber(member)
     local key = P .. ':r:' .. prio .. ':' .. no
     ready[no] = (ready[no] or 0) + call('ZCARD', key)
-    if not held[topic_name(no)] then note_head(key, no) end
+    local name = topic_name(no)
+    if not held[name] and not pulled[name] then note_head(key, no) end
   end
 end
 for _, head in ipairs(call('ZRANGEBYSCORE', P .. ':d', '-inf', digits(now))) do
