@@ -75,8 +75,8 @@ export interface Examination {
 }
 
 export interface StoreAdmin {
-  /** `held`: topics whose due jobs do not count as overdue: they wait on purpose. `pulled`: topics whose ready
-   *  jobs do not, because they wait for a client; a delayed one waits for a timer. */
+  /** `held`: topics whose due jobs do not count as overdue: they wait on purpose. `pulled`: topics whose
+   *  ready jobs do not, because they wait for a client; a delayed one waits for a timer. */
   counts(
     held?: readonly string[],
     pulled?: readonly string[],

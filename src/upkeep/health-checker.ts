@@ -199,9 +199,9 @@ export class HealthChecker extends Agent {
       if (!this.#warnings.has(warning)) log.notice(`warning is over: ${warning}`);
   }
 
-  /** Judges the jobs that dq delivers, and the due jobs of any topic that the timer should have promoted. Jobs
-   *  of paused, offline and unknown topics are late on purpose. Ready ones of pull topics wait for a client:
-   *  they have a limit of their own. */
+  /** Judges the jobs that dq delivers, and the due delayed ones of pull topics, which a timer should have
+   *  promoted. Ready ones of pull topics wait for a client: they have a limit of their own. Jobs of paused,
+   *  offline and unknown topics are late on purpose. */
   async #checkLateness(): Promise<void> {
     const { admin, metrics, partitions, pullLateMs, series, times } = this.#options;
     // counts() asks each partition: some ten commands to a Redis.

@@ -205,6 +205,39 @@ describe.skipIf(await lacks('redis'))('damaged records in Redis', () => {
     expect(await raw.hlen('{dq:0}:q')).toBe(1_000);
   });
 
+  it.each([
+    ['without a member', (raw: Redis) => raw.del('{dq:0}:d:1')],
+    ['with an unreadable first member', (raw: Redis) => raw.zadd('{dq:0}:d:1', 0, 'x')],
+    ['of a topic without a number', (raw: Redis) => raw.zadd('{dq:0}:d', 0, 'x')],
+  ] as const)('counts: delayed jobs %s hide no later overdue one', async (_, damage) => {
+    const { under, trial, raw } = await opened();
+    await trial.push('1', { when: { delayMs: 1 } });
+    const { dueAt } = await trial.push('2', { topic: 'u', when: { delayMs: 3 } });
+    await damage(raw);
+    await until('both are due', async () => (await under.store.admin.clock()) >= dueAt);
+    expect((await under.store.admin.counts(['t'])).oldest).toEqual({ topic: 'u', id: '2', dueAt });
+    expect((await under.store.admin.counts()).oldest).not.toBeNull();
+  });
+
+  it('counts: the due heads of held topics are read in pieces', async () => {
+    const { under, trial, raw } = await opened();
+    const topics = Array.from({ length: 450 }, (_, i) => `t${i}`);
+    await trial.jobs.push(topics.map((topic) => jobOf('1', { topic, when: { delayMs: 1 } })));
+    const { dueAt } = await trial.push('2', { topic: 'u', when: { delayMs: 5 } });
+    await until('all are due', async () => (await under.store.admin.clock()) >= dueAt);
+    const monitor = await raw.monitor();
+    const commands: string[][] = [];
+    monitor.on('monitor', (_time: string, args: string[]) => void commands.push(args));
+    expect((await under.store.admin.counts(topics)).oldest).toEqual({ topic: 'u', id: '2', dueAt });
+    await raw.echo('end');
+    await until('all is seen', () => commands.some(([, text]) => text === 'end'));
+    monitor.disconnect();
+    const reads = commands
+      .filter(([, key]) => key === '{dq:0}:d')
+      .map(([name, , ...range]) => [name, ...range]);
+    expect(reads).toEqual([0, 200, 400].map((at) => ['ZRANGE', String(at), String(at + 199), 'WITHSCORES']));
+  });
+
   it('damaged dead letters, entries, alerts and attempts affect no others', async () => {
     const { under, trial, raw } = await opened();
     for (const id of ['1', '2', '3']) await trial.buried(id);

@@ -1,8 +1,8 @@
 #!lua flags=no-writes,allow-oom
 -- counts: counts the jobs of each topic by state, and finds the oldest overdue job.
 -- @keys P
--- @args number of held topics, held topics, whose due jobs do not count as overdue; pulled topics, whose ready
---   jobs do not
+-- @args number of held topics, held topics, whose due jobs do not count as overdue; pulled topics, whose
+--   ready jobs do not
 -- @returns storage clock (ms); of the earliest ready, or due and delayed, job: due time (-1 = none), topic,
 --   tag+id; per topic with jobs: name, delayed, ready, reserved, dead
 -- @include clock, numbers, topics, jobs
@@ -29,9 +29,10 @@ end
 local ready, oldest = {}, { -1, '', '' }
 local function note_head(key, no)
   local head = call('ZRANGE', key, 0, 0, 'WITHSCORES')
-  if not head[1] or not is_entry(head[1]) then return end
+  if not head[1] or not is_entry(head[1]) then return false end
   local due = tonumber(head[2])
   if oldest[1] < 0 or due < oldest[1] then oldest = { due, topic_name(no), (tid_of(head[1])) } end
+  return true
 end
 for prio = 0, 2 do
   for _, member in ipairs(call('ZRANGE', P .. ':a:' .. prio, 0, -1)) do
@@ -42,13 +43,20 @@ for prio = 0, 2 do
     if not held[name] and not pulled[name] then note_head(key, no) end
   end
 end
-for _, head in ipairs(call('ZRANGEBYSCORE', P .. ':d', '-inf', digits(now))) do
-  local no = #head == 10 and struct.unpack('>I3', head, 8)
-  if no and not held[topic_name(no)] then
-    note_head(P .. ':d:' .. digits(no), no)
-    break
+-- Notes the first due head of a topic that is not held. A damaged head hides none after it. Held topics may
+-- be many, so the heads are read in pieces.
+local function note_due_head()
+  for at = 0, math.huge, 200 do
+    local heads = call('ZRANGE', P .. ':d', at, at + 199, 'WITHSCORES')
+    for i = 1, #heads, 2 do
+      if (tonumber(heads[i + 1]) or math.huge) > now then return end
+      local no = #heads[i] == 10 and struct.unpack('>I3', heads[i], 8)
+      if no and not held[topic_name(no)] and note_head(P .. ':d:' .. digits(no), no) then return end
+    end
+    if #heads < 400 then return end
   end
 end
+note_due_head()
 local answer = { now, oldest }
 for _, no in ipairs(numbers_in_use()) do
   local delayed, dead = call('ZCARD', P .. ':d:' .. no), call('ZCARD', P .. ':x:' .. no)
