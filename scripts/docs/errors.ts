@@ -64,6 +64,7 @@ export const exitMeanings: Readonly<Record<string, string>> = {
   usage: 'wrong usage: unknown flag, missing argument, a mistake in the file of `dq apply`',
   notRunning: 'no daemon runs on this data directory',
   notFound: 'the topic, job, token or shard does not exist',
+  notReady: '`dq start -d`, `dq restart`: the daemon runs and is not ready; the message names the reason',
   partlyFailed: 'a part failed; the message names the number',
   unreachable: 'the daemon does not answer',
   crashLoop: '`dq start`: a process failed again and again, and the daemon ended',

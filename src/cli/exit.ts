@@ -9,6 +9,8 @@ export const exitCodes = {
   usage: 2,
   notRunning: 3,
   notFound: 4,
+  /** `dq start -d` and `dq restart`: the daemon runs, and is not ready yet */
+  notReady: 4,
   partlyFailed: 5,
   /** a daemon is expected and does not answer */
   unreachable: 69,

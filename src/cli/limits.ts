@@ -10,10 +10,10 @@ export const cliLimits = {
   tokenLockMs: 5_000,
   /** `dq start` and `dq status` wait this long for /readyz, which answers after at most readyMs. */
   readyAskMs: 5_000,
-  /** A daemon that is not ready looks at this interval whether the reason is another one, for the time in
-   *  which a user reads its output. */
+  /** A daemon that is not ready looks at this interval whether it is. */
   readyLookMs: 2_000,
-  readyWatchMs: 10 * 60_000,
+  /** `dq start` prints new reasons for the time in which a user reads its output. */
+  readyReasonsMs: 10 * 60_000,
   /** A command waits this long for the API: a push takes up to storeAwayMs + storeCallMs, a deleted topic 2 s
    *  more. */
   apiCallMs: 30_000,

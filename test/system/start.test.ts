@@ -164,6 +164,29 @@ describe('dq start -d', () => {
     expect((await runDq(['stop', ...at], { cwd: directory })).code).toBe(3);
     expect((await runDq(['status', ...at], { cwd: directory })).code).toBe(3);
   });
+
+  it('start -d, restart: exit with 4 while Redis is unavailable; the daemon runs', async () => {
+    const at = ['--data-dir', join(directory, 'data')];
+    const dq = (...args: string[]) =>
+      runDq([...args, ...at], {
+        cwd: directory,
+        env: { DQ_LOGDIR: join(directory, 'logs'), DQ_REDIS: 'redis://127.0.0.1:1' },
+        timeoutMs: 90_000,
+      });
+    onTestFinished(async () => void (await dq('stop')));
+    const ended = (end: string) => ({
+      code: 4,
+      stderr: expect.stringMatching(
+        new RegExp(`${end}dq: the daemon runs, and is not ready: .*ECONNREFUSED.*\n$`),
+      ),
+    });
+    const started = await dq('start', '-d', '--port', '0');
+    expect(started).toMatchObject(ended('^'));
+    expect(started.stdout).toMatch(/\nhttp:\S+\n/);
+    expect(started.stdout).not.toContain('ready in');
+    expect(await dq('restart')).toMatchObject(ended('\ndq: restarted: .*\n'));
+    expect((await dq('status')).stderr).toMatch(/: not ready, up /);
+  });
 });
 
 describe('a daemon that runs', async () => {

@@ -142,12 +142,12 @@ function distDir(): string {
 }
 
 async function run({ loaded, readAgain, restarting, flags, from }: Run): Promise<Outcome> {
-  let looked = false;
+  let isUp = false;
   const { config } = loaded;
   const inBackground = flags['inBackground'] === true;
-  // Before the first look, start prints its own lines; in the background the log has the same lines.
+  // Before its processes are up, start prints its own lines; in the background the log has the same lines.
   const echo = (line: string): void => {
-    if (looked && !inBackground) process.stderr.write(`${line}\n`);
+    if (isUp && !inBackground) process.stderr.write(`${line}\n`);
   };
   let log = { config, role: 'master', index: 0, title: 'dq-master' };
   logCrashes(() => log);
@@ -175,18 +175,18 @@ async function run({ loaded, readAgain, restarting, flags, from }: Run): Promise
           ...(console === null ? [] : [`console ${console}`]),
           ...compatLines(compat),
         ];
-        const toParent = (line: string) => sendToParent({ kind: 'line', line });
-        const tell = inBackground ? toParent : (line: string) => process.stdout.write(`${line}\n`);
-        const report = inBackground ? toParent : say;
+        const tell = (line: string): void => {
+          if (inBackground) sendToParent({ kind: 'line', line });
+          else process.stdout.write(`${line}\n`);
+        };
         for (const line of facts) tell(line);
-        // All processes are up; Redis or MySQL may be unavailable, so the first look makes the last line.
+        isUp = true;
+        // Redis or MySQL may be unavailable, so the first look that finds them makes the last line.
         void watchReadiness(url, config.dataDir, (why) => {
-          if (why !== null) report(`dq: warning: not ready: ${why}`);
-          else if (looked) report('dq: ready');
-          else tell(`ready in ${Math.round(monotonicNow() - from)} ms`);
-          looked = true;
+          if (why === null) tell(`ready in ${Math.round(monotonicNow() - from)} ms`);
+          else if (!inBackground) say(`dq: warning: not ready: ${why}`);
           // `dq start -d` returns now and shows no later line; the log has them.
-          sendToParent({ kind: 'ready' });
+          sendToParent({ kind: 'up', notReady: why });
         });
       },
     });

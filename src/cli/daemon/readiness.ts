@@ -3,6 +3,7 @@
 import { messageOf } from '../../core/errors.ts';
 import { readRunRecord } from '../../master/data/run-record.ts';
 import { monotonicNow, sleep, timeoutSignal } from '../../runtime/time.ts';
+import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
 
 /** Reason in one line; null = ready. Never rejects. `url`: of the daemon on `dataDir`. */
@@ -23,25 +24,35 @@ export async function whyNotReady(url: string, dataDir: string): Promise<string 
   }
 }
 
+/** The end of a command that started a daemon. A script learns that Redis or MySQL is missing; the daemon
+ *  waits for them. */
+export const runsNotReady = (why: string): Exit =>
+  new Exit('notReady', `the daemon runs, and is not ready: ${why}`);
+
 const unanswered = '/readyz does not answer';
 
-/** Calls `report` with the first look: null, or why dq is not ready; then with each further reason, and with
- *  null once dq is ready. A server that is slow at first may reject the password later. Ends after
- *  cliLimits.readyWatchMs. */
+/** Calls `report` with the first look: null, or why dq is not ready; then with each further reason within
+ *  cliLimits.readyReasonsMs, and with null once dq is ready. A server that is slow at first may reject the
+ *  password later. */
 export async function watchReadiness(
   url: string,
   dataDir: string,
   report: (why: string | null) => void,
 ): Promise<void> {
-  const reasons = new Set<string | null>();
-  const end = monotonicNow() + cliLimits.readyWatchMs;
-  do {
+  const reasons = new Set<string>();
+  const end = monotonicNow() + cliLimits.readyReasonsMs;
+  for (;;) {
     const why = await whyNotReady(url, dataDir);
+    if (why === null) {
+      report(null);
+      return;
+    }
     // Later it may be ending: no reason to report.
-    const isReported = reasons.size > 0 && why?.startsWith(unanswered) === true;
-    if (!isReported && !reasons.has(why)) report(why);
-    reasons.add(why);
-    if (why === null) return;
+    const isNew = !why.startsWith(unanswered) && !reasons.has(why) && monotonicNow() < end;
+    if (reasons.size === 0 || isNew) {
+      report(why);
+      reasons.add(why);
+    }
     await sleep(cliLimits.readyLookMs, { ref: false });
-  } while (monotonicNow() < end);
+  }
 }

@@ -12,6 +12,7 @@ import { join } from 'node:path';
 import { messageOf } from '../../core/errors.ts';
 import type { Listening, Restarting } from '../../master/main.ts';
 import { outputName } from '../../telemetry/old-logs.ts';
+import { runsNotReady } from '../daemon/readiness.ts';
 import { Exit, exitCodes } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
 
@@ -95,7 +96,8 @@ async function whyStartFails(
 type FromDaemon =
   | { readonly kind: 'line'; readonly line: string }
   | { readonly kind: 'failed'; readonly message: string }
-  | { readonly kind: 'ready' };
+  /** after its first look; `notReady`: the reason, else null */
+  | { readonly kind: 'up'; readonly notReady: string | null };
 
 /** Called in the daemon: sends to the waiting command, if there is one. */
 export function sendToParent(message: FromDaemon): void {
@@ -103,9 +105,9 @@ export function sendToParent(message: FromDaemon): void {
   if (process.connected) process.send?.(message, undefined, undefined, () => {});
 }
 
-/** Starts the daemon in a session of its own. It sends its lines over a channel until it is ready; later
- *  output goes to a file of the log directory. Resolves when it is ready; rejects with its reason and its
- *  exit code. */
+/** Starts the daemon in a session of its own. It sends its lines over a channel until its processes are up;
+ *  later output goes to a file of the log directory. Resolves when it is ready; rejects with the reason, and
+ *  with the exit code of a daemon that ended. One that is not ready keeps running. */
 export async function detach(logDir: string): Promise<void> {
   const output = openOutput(logDir);
   const child = spawn(process.execPath, [...process.execArgv, ...process.argv.slice(1), '--in-background'], {
@@ -113,12 +115,12 @@ export async function detach(logDir: string): Promise<void> {
     stdio: ['ignore', output, output, 'ipc'],
   });
   closeSync(output);
-  await new Promise<void>((resolve, reject) => {
+  const notReady = await new Promise<string | null>((resolve, reject) => {
     let reason = 'the daemon ended before it was ready';
     child.on('message', (message: FromDaemon) => {
       if (message.kind === 'line') process.stdout.write(`${message.line}\n`);
       else if (message.kind === 'failed') reason = message.message;
-      else if (message.kind === 'ready') resolve();
+      else if (message.kind === 'up') resolve(message.notReady);
     });
     child.on('error', (error) => reject(new Exit('failed', messageOf(error), { cause: error })));
     // Not on 'exit': messages may still be in the channel.
@@ -129,6 +131,7 @@ export async function detach(logDir: string): Promise<void> {
   });
   child.disconnect();
   child.unref();
+  if (notReady !== null) throw runsNotReady(notReady);
 }
 
 /** The file for output of a runtime crash, usually empty. Opened for append, so that the Janitor can truncate
