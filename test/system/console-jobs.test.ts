@@ -654,3 +654,34 @@ describe('the keyboard alone', () => {
     await calledTwice('dead-3');
   });
 });
+
+describe('views of a list', () => {
+  it('names the jobs of today, keeps filters under a name in this browser, and forgets them', async () => {
+    await site.addTopic('viewed', { maxAttempts: 1 }, '/410');
+    await site.push('viewed', 'now');
+    await site.push('viewed', 'in-two-days', { delay: '48h' });
+    await site.jobIs('viewed', 'now', 'dead');
+    const page = await site.open('/jobs?topic=viewed');
+    await becomeRows(page, 2);
+    await page.getByLabel('Keep as').fill('Mine');
+    await page.keyboard.press('Enter');
+    await page.getByRole('link', { name: 'Mine', exact: true }).waitFor();
+    await page.getByRole('link', { name: 'Today', exact: true }).click();
+    await page.waitForURL((url) => url.search === '?due=today');
+    // The address is the view: it opens elsewhere, and a reload keeps the names.
+    await page.goto(`${site.url}/jobs?topic=viewed&due=today`);
+    await becomeRows(page, 1);
+    await page.getByRole('link', { name: 'now', exact: true }).waitFor();
+    await page.getByRole('link', { name: 'Mine', exact: true }).click();
+    await becomeRows(page, 2);
+    expect(new URL(page.url()).search).toBe('?topic=viewed');
+    await button(page, 'Forget').click();
+    await page.getByRole('link', { name: 'Mine', exact: true }).waitFor({ state: 'detached' });
+
+    await page.goto(`${site.url}/dead`);
+    await page.getByRole('link', { name: 'Today', exact: true }).click();
+    await page.waitForURL((url) => url.search === '?age=today');
+    await page.goto(`${site.url}/dead?topic=viewed&age=today`);
+    await page.getByRole('link', { name: 'now', exact: true }).waitFor();
+  });
+});

@@ -72,12 +72,24 @@ export function screenOf({ reason, lastReason, status }: FindQuery): 'jobs' | 'd
   return [reason, lastReason, status].some((value) => value !== undefined && value !== '') ? 'dead' : 'jobs';
 }
 
-/** `-1h..+3h`, `..30m`, `2026-11-22T00:00:00Z..`: since and until as epoch ms, '' where open; null: invalid.
- *  Durations count from `now`, epoch ms. One time alone is the range between now and it: `30m`, `-1h`. */
+/** Begin and end of the day, in the time zone of the browser; epoch ms. */
+export function dayOf(now: number): readonly [number, number] {
+  const day = new Date(now);
+  const at = (days: number) => new Date(day.getFullYear(), day.getMonth(), day.getDate() + days).getTime();
+  return [at(0), at(1)];
+}
+
+/** `today`, `-1h..+3h`, `..30m`, `2026-11-22T00:00:00Z..`: since and until as epoch ms, '' where open.
+ *  null: invalid. Durations count from `now`, epoch ms. One time alone is the range between now and it:
+ *  `30m`, `-1h`. */
 export function readDue(
   text: string,
   now: number,
 ): { readonly since: string; readonly until: string } | null {
+  if (text === 'today') {
+    const [since, until] = dayOf(now);
+    return { since: String(since), until: String(until) };
+  }
   if (!text.includes('..')) {
     const alone = text === '' ? '' : (momentOf(text, now) ?? '');
     if (alone === '') return null;

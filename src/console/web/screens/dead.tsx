@@ -10,7 +10,7 @@ import { attemptReasons, buryReasons } from '../../../core/job.ts';
 import { call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may, summary } from '../api/session.ts';
-import { writeQuery } from '../find-query.ts';
+import { dayOf, writeQuery } from '../find-query.ts';
 import { number, relative } from '../format.ts';
 import { screenKeys } from '../keys.ts';
 import { type Pages, usePages } from '../pages.ts';
@@ -37,6 +37,7 @@ import {
   toast,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
+import { Views } from '../parts/views.tsx';
 import { hrefQuery, place, setQuery } from '../router.ts';
 import { t } from '../words/words.ts';
 
@@ -57,8 +58,8 @@ function useFilter() {
   const of = (name: string): string => query.get(name) ?? '';
   const age = of('age');
   // One time for all pages and for the action: a filter that moves would not match what is shown.
-  const from = useMemo(daemonNow, [age]);
-  const ageMs = ages[age];
+  const from = useMemo(() => (age === 'today' ? dayOf(daemonNow())[0] : daemonNow()), [age]);
+  const ageMs = age === 'today' ? 0 : ages[age];
   const given = {
     topic: of('topic'),
     reason: of('reason'),
@@ -91,6 +92,7 @@ export function Screen() {
       {groups.data === null || groups.data.groups.length === 0 ? null : <Causes {...groups.data} />}
       <LoadError error={pages.error} what={t('dead_letters')} retry={pages.refresh} />
       <section class="card">
+        <Views list="dead" today={{ age: 'today' }} />
         <header>
           <Filters given={given} age={age} isFiltered={isFiltered} />
           {count === null ? null : (
@@ -152,6 +154,7 @@ function Filters({ given, age, isFiltered }: Omit<ReturnType<typeof useFilter>, 
         value={age}
         options={[
           ['', t('any')],
+          ['today', t('today')],
           ['1h', t('last_hour')],
           ['24h', t('last_day')],
           ['7d', t('last_week')],

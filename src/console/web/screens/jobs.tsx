@@ -28,6 +28,7 @@ import {
   toast,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
+import { Views } from '../parts/views.tsx';
 import { place, type Segments, setQuery } from '../router.ts';
 import { t } from '../words/words.ts';
 import { Job } from './job.tsx';
@@ -84,6 +85,7 @@ export function JobList({ topic }: { topic: string | null }) {
       <RunningOperations />
       <LoadError error={pages.error} what={t('jobs')} retry={pages.refresh} />
       <section class="card">
+        {topic === null ? <Views list="jobs" today={{ due: 'today' }} /> : null}
         <header>
           <Filters topic={topic} {...given} />
           {isScan && found !== null ? (
