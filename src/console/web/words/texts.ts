@@ -645,7 +645,7 @@ export const texts = {
   first_title: ['Deliver your first job', '投递首个任务'],
   first_sub: [
     'This trial takes 10 seconds. dq removes all of it after 10 minutes, or when you remove it.',
-    '试用约需 10 秒。10 分钟后或点击移除时，dq 会清除试用的全部内容。',
+    '试用约需 10 秒。10 分钟后或点击移除时，dq 会删除试用的全部内容。',
   ],
   first_skip: ['Skip and create a topic', '跳过，直接创建主题'],
   trial: ['Trial', '试用'],
@@ -775,7 +775,7 @@ export const texts = {
   ],
   here_healing: [
     'The job is due. Redis lost changes, and dq holds its jobs until cancelled ones that came back are removed.',
-    '任务已到期。Redis 丢失了变更，dq 在清除恢复出来的已取消任务之前暂缓投递。',
+    '任务已到期。Redis 丢失了变更，dq 在删除恢复出来的已取消任务之前暂缓投递。',
   ],
   here_held: ['The job is due. The notifiers hold its topic.', '任务已到期。通知进程暂缓该主题。'],
   here_no_notifier: [

@@ -106,7 +106,7 @@ export const zhServer = {
   reason_store_unavailable:
     '存储不可用（{code}）[，{failing}/{partitions} 个分区最近一次领取任务失败][：{why}]',
   remedy_store_unavailable: '请检查存储：运行体检',
-  reason_healing: '存储的 {healing}/{partitions} 个分区丢失了变更，在清除恢复出来的已取消任务之前暂缓投递',
+  reason_healing: '存储的 {healing}/{partitions} 个分区丢失了变更，在删除恢复出来的已取消任务之前暂缓投递',
   remedy_healing: '请等待。变更日志页显示恢复进度',
   reason_standby: '此通知进程在等重新加载结束',
   remedy_standby: '请等待。进程页显示各代进程',
