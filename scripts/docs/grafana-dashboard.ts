@@ -169,6 +169,8 @@ function fieldsOf({ kind, unit, limits, isBadAtZero, without }: Panel): object {
   return {
     unit,
     min: 0,
+    // Prometheus extrapolates an increase, so that 5 events are 5.03.
+    ...(kind === 'stat' && unit === 'short' ? { decimals: 0 } : {}),
     ...(without === undefined ? {} : { noValue: without }),
     color: { mode: kind === 'stat' ? 'thresholds' : 'palette-classic' },
     thresholds: { mode: 'absolute', steps },
@@ -187,14 +189,15 @@ function fieldsOf({ kind, unit, limits, isBadAtZero, without }: Panel): object {
   };
 }
 
-function statOptions({ series, title }: Panel): object {
+function statOptions({ series, unit }: Panel): object {
   const isNamed = series.length > 1 || series.some(({ legend }) => legend.includes('{{'));
   return {
     colorMode: 'value',
-    graphMode: title === 'Versions' ? 'none' : 'area',
+    // A value without a unit is only a carrier of its name.
+    graphMode: unit === 'none' ? 'none' : 'area',
     justifyMode: 'auto',
     orientation: 'auto',
-    textMode: isNamed ? 'value_and_name' : 'value',
+    textMode: unit === 'none' ? 'name' : isNamed ? 'value_and_name' : 'value',
     reduceOptions: { calcs: ['lastNotNull'], fields: '', values: false },
   };
 }
