@@ -40,19 +40,22 @@ export class JobStarter {
 
   /** Ends a request with its answer, and starts every call of it in this tick. `leaseFrom`:
    *  monotonicNow() from before the reserve was sent. `hasKept`: a job is called, or waits to be called
-   *  alone; `hasBuried`: a job was past its deadline, and leaves its capacity to the next one. */
+   *  alone; `hasBuried`: a job was past its deadline, and leaves its capacity to the next one; `isLate`: a
+   *  job was released that the next answer may decide otherwise: its grant was outdated, or its deadline may
+   *  have passed. */
   start(
     partition: Partition,
     grant: CapacityGrant,
     reserved: Reserved,
     leaseFrom: number,
-  ): { readonly hasKept: boolean; readonly hasBuried: boolean } {
+  ): { readonly hasKept: boolean; readonly hasBuried: boolean; readonly isLate: boolean } {
     const { capacity, settler, isolation, deliverer, failures } = this.#options;
     const now = monotonicNow();
     const clockOffset = (reserved.now ?? wallNow()) - now;
     const fitting = capacity.endRequest(grant, reserved.jobs);
     const batch: { held: Held; target: TopicTarget }[] = [];
     let hasBuried = false;
+    let isLate = false;
     const isSlow = now - leaseFrom > this.#options.ctx.config['lease.margin'] - limits.leaseReserveMs;
     let tooShort = 0;
     for (const job of reserved.jobs) {
@@ -62,7 +65,9 @@ export class JobStarter {
         hasBuried = true;
         continue;
       }
-      const target = fitting?.has(job) === false ? null : this.#callable(held);
+      const hasCapacity = fitting?.has(job) !== false;
+      const target = hasCapacity ? this.#callable(held) : null;
+      if (!hasCapacity || mayHaveExpired(held)) isLate = true;
       // A topic whose timeout has grown meanwhile shortens the rest of a lease too, of a quick reserve.
       if (target === null && isSlow && this.#isTooShort(held)) tooShort += 1;
       if (target === null) settler.release(held);
@@ -79,7 +84,7 @@ export class JobStarter {
       else deliverer.call(held, target);
     }
     this.callIsolated();
-    return { hasKept: batch.length > 0 && !hadCandidate, hasBuried };
+    return { hasKept: batch.length > 0 && !hadCandidate, hasBuried, isLate };
   }
 
   /** Calls the job that waits to be called alone, when nothing else is held here and no reserve may bring

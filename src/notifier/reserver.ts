@@ -49,6 +49,8 @@ export class Reserver {
   #isShort = false;
   /** The last answer: the partition holds its jobs until it is healed. */
   #isHealing = false;
+  /** The last answer came too late for all its jobs, and the next reserve followed at once. */
+  #wasLate = false;
   /** A call ended after the running reserve was sent with its capacity. */
   #hasGained = false;
 
@@ -136,9 +138,12 @@ export class Reserver {
       throw error;
     }
     this.#isHealing = reserved.isHealing === true;
-    const { hasKept, hasBuried } = starter.start(partition, grant, reserved, leaseFrom);
-    // No end of a call announces its capacity.
-    if (hasBuried) return true;
+    const { hasKept, hasBuried, isLate } = starter.start(partition, grant, reserved, leaseFrom);
+    // The next reserve has a new grant, and leaves room for other jobs. Once: it may be as slow.
+    const isFirstLate = !hasKept && isLate && !this.#wasLate;
+    this.#wasLate = isFirstLate;
+    // No end of a call announces this capacity.
+    if (hasBuried || isFirstLate) return true;
     // Where nothing was kept, the next reserve would bring the same jobs: sleep instead.
     if (reserved.more || isUsedUp(grant, reserved.jobs)) return hasKept;
     return this.#hasGained && (hasKept || (wasFull && reserved.jobs.length === 0));

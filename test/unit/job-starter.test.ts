@@ -1,5 +1,6 @@
 // Tests which jobs of an answer are called, and what is logged where they are not.
 import { expect, it } from 'vitest';
+import { extensionOf } from '../../src/core/extension.ts';
 import type { ReservedJob } from '../../src/core/job.ts';
 import { type Topic, topicDefaults } from '../../src/core/topic/topic.ts';
 import type { CapacityGrant } from '../../src/notifier/capacity-grants.ts';
@@ -12,6 +13,7 @@ import { silentLog } from '../../src/telemetry/log.ts';
 function startTrial() {
   const topic = { ...topicDefaults, topic: 't', state: 'active', timeoutMs: 3_000 } as Topic;
   let timeoutMs = topic.timeoutMs;
+  let fitting: ReadonlySet<ReservedJob> | null = null;
   const seen: string[] = [];
   const log = {
     ...silentLog,
@@ -26,7 +28,7 @@ function startTrial() {
       config: { 'lease.margin': 10_000 },
     } as unknown as JobStarterOptions['ctx'],
     capacity: {
-      endRequest: () => null,
+      endRequest: () => fitting,
       targetOf: () => ({ topic: { ...topic, timeoutMs } }),
     } as unknown as JobStarterOptions['capacity'],
     settler: {
@@ -44,10 +46,16 @@ function startTrial() {
     starter.start(partition, {} as CapacityGrant, { jobs, more: false, now: null }, monotonicNow() - tookMs);
     return seen.splice(0);
   };
+  /** Whether an answer with these jobs is late; `fits`: those that there is capacity for. */
+  const isLate = (tookMs: number, jobs: readonly ReservedJob[], fits: ReadonlySet<ReservedJob> | null) => {
+    fitting = fits;
+    const reserved = { jobs, more: true, now: null };
+    return starter.start(0, {} as CapacityGrant, reserved, monotonicNow() - tookMs).isLate;
+  };
   const setTimeoutMs = (ms: number) => {
     timeoutMs = ms;
   };
-  return { answer, job, failures, setTimeoutMs, seen };
+  return { answer, isLate, job, failures, setTimeoutMs, seen };
 }
 
 it('slow reserve: releases jobs whose lease is too short, and logs its start and its end', () => {
@@ -90,4 +98,18 @@ it('jobs whose timeout has grown since the reserve are released without a line a
   const { answer, setTimeoutMs } = startTrial();
   setTimeoutMs(12_000);
   expect(answer(1)).toEqual(['released']);
+});
+
+it('an answer is late where its grant is outdated, or the deadline of a job may have passed', () => {
+  const { isLate, job, seen } = startTrial();
+  const extension = extensionOf({ deadline: Date.now() + 60_000 });
+  const ending = { ...job, leaseMs: 600_000, extension, version: 1, origin: 1 } as ReservedJob;
+  expect(isLate(0, [job], null)).toBe(false);
+  expect(isLate(0, [job], new Set([job]))).toBe(false);
+  expect(isLate(0, [ending], null)).toBe(false);
+  expect(seen.splice(0)).toEqual(['called', 'called', 'called']);
+  expect(isLate(0, [job, ending], new Set([ending]))).toBe(true);
+  expect(seen.splice(0)).toEqual(['released', 'called']);
+  expect(isLate(120_000, [ending], null)).toBe(true);
+  expect(seen.splice(0)).toEqual(['released']);
 });

@@ -10,7 +10,11 @@ import { until } from '../support/until.ts';
 const rejected = new StoreError({ kind: 'not_stored', code: 'overloaded', why: 'test' });
 
 /** A reserver of partition 0, whose notifier has capacity for one job. */
-function startTrial(reserve: () => Promise<object>, ofCapacity: object = {}) {
+function startTrial(
+  reserve: () => Promise<object>,
+  ofCapacity: object = {},
+  start = () => ({ hasKept: false, hasBuried: false, isLate: false }),
+) {
   const failures = new PartitionFailures(silentLog);
   failures.add(0);
   const leadership = { leads: true };
@@ -26,7 +30,8 @@ function startTrial(reserve: () => Promise<object>, ofCapacity: object = {}) {
       ...ofCapacity,
     } as unknown as ReserverOptions['capacity'],
     starter: {
-      ...{ callIsolated: () => {}, start: () => ({ hasKept: false, hasBuried: false }) },
+      callIsolated: () => {},
+      start,
     } as unknown as ReserverOptions['starter'],
     ...{ settler: { tokens: () => [] }, failures, leadership },
   });
@@ -67,4 +72,27 @@ it('failing: wants no capacity from the end of its own request on', async () => 
   reserver.wake();
   await until('its request has ended', () => wants.length > 0);
   expect(wants[0]).toEqual([false, false]);
+});
+
+it('reserves again at once after an answer that came too late for all its jobs, and only once', async () => {
+  let reserves = 0;
+  let sleeps = 0;
+  const sleepMs = () => {
+    sleeps += 1;
+    return 60_000;
+  };
+  const { reserver } = startTrial(
+    async () => {
+      reserves += 1;
+      return { jobs: [{ topic: 't' }], more: true };
+    },
+    { sleepMs },
+    () => ({ hasKept: false, hasBuried: false, isLate: true }),
+  );
+  await reserver.start();
+  await until('it sleeps', () => sleeps === 1);
+  expect(reserves).toBe(2);
+  reserver.wake();
+  await until('it sleeps again', () => sleeps === 2);
+  expect(reserves).toBe(4);
 });
