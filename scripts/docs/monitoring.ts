@@ -81,7 +81,7 @@ export const alertRules: readonly AlertRule[] = [
     holds: '1m',
     summary: 'The oldest due job waits for {{ $value | humanizeDuration }}',
     action:
-      'The overview of the console names the topic, and `dq explain TOPIC ID` says why a job waits. Pull topics do not count.',
+      'The overview of the console names the topic, and `dq explain TOPIC ID` says why a job waits. Ready jobs of pull topics do not count.',
   },
   {
     name: 'DqDeadLetters',
@@ -170,7 +170,7 @@ export const dashboardRows: readonly Row[] = [
         kind: 'stat',
         unit: 's',
         description:
-          'How long has the oldest job that dq delivers been due? Red: see which topic has due jobs in the row Topics, then `dq explain TOPIC ID`. Pull topics do not count, nor do topics that are paused or offline.',
+          'How long has the oldest job that dq delivers been due? Red: see which topic has due jobs in the row Topics, then `dq explain TOPIC ID`. Ready jobs of pull topics do not count, nor do topics that are paused or offline.',
         series: one('max(dq_oldest_overdue_seconds)', 'late'),
         limits: { orange: limits.lateSeconds / 6, red: limits.lateSeconds },
       },

@@ -104,7 +104,7 @@ export const metricDeclarations = {
   dq_jobs: gauge('Stored jobs', [['state', jobStates]]),
   dq_jobs_orphaned: gauge('Stored jobs without a registered topic; they are held', []),
   dq_oldest_overdue_seconds: gauge(
-    'How long the oldest job that dq delivers has been due; pull topics and topics that are paused or offline do not count',
+    'How long the oldest job that dq delivers has been due; ready jobs of pull topics, and topics that are paused or offline, do not count',
     [],
   ),
   dq_topic_jobs: gauge('Stored jobs of a topic', [topic, ['state', jobStates]]),

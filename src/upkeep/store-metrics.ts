@@ -30,7 +30,7 @@ export class StoreMetrics {
       this.#metrics.count('dq_topic_events_total', n, this.#labelOf(topic), name);
   }
 
-  /** `oldestOverdueMs`: of the jobs that dq delivers; null = no job waits */
+  /** `oldestOverdueMs`: of the jobs that dq delivers or should have promoted; null = no job waits */
   stored(topics: Readonly<Record<string, StateCounts>>, oldestOverdueMs: number | null): void {
     // Called regularly: drops the series of deleted topics even if no event is counted.
     this.#ownTopics();

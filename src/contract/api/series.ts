@@ -74,7 +74,9 @@ const Series = closed(
       each(jobStates, (state) => column(`${state} jobs at the end of the step`)),
       { title: 'StateColumns' },
     ),
-    oldestOverdueMs: column('how long the oldest ready job that dq delivers had been due; 0: none'),
+    oldestOverdueMs: column(
+      'how long the oldest job that dq delivers had been due, or a job of a pull topic that was still delayed; 0: none',
+    ),
     reasons: Type.Array(
       closed({
         reason: AttemptReason,

@@ -47,6 +47,10 @@ export type CountsJson = JsonOf<typeof StatCounts>;
 const StateCounts = numbers('StateCounts', jobStates, 'jobs stored now');
 const counters = { total: StatCounts, today: StatCounts, states: StateCounts };
 
+/** Of StoreAdmin.counts() without held topics. */
+const ofOldest =
+  'how long the oldest due job has been due, ready or not yet, also of paused, offline and pull topics';
+
 const Stats = closed(
   {
     topics: Type.Array(
@@ -61,7 +65,7 @@ const Stats = closed(
       { description: 'by name; only topics that the token covers' },
     ),
     states: StateCounts,
-    oldestOverdueMs: countOrNull('how long the oldest ready job has been due; null: none is ready', 120),
+    oldestOverdueMs: countOrNull(`${ofOldest}; null: none is due`, 120),
     orphaned: count('stored jobs without a registered topic; dq holds them and never drops them', 0),
     missing: Missing,
   },
@@ -213,7 +217,10 @@ const Summary = closed(
     ),
     states: StateCounts,
     today: StatCounts,
-    oldestOverdueMs: countOrNull('how long the oldest ready job has been due; null: none is ready', 120),
+    oldestOverdueMs: countOrNull(
+      `${ofOldest}; null: none is due, or the caller does not see every topic`,
+      120,
+    ),
     orphaned: count('stored jobs without a registered topic', 0),
     held: HeldTopics,
     ready: flag('dq can work, as /readyz', true),
