@@ -1,7 +1,9 @@
 // Reads the values of flags, and names flags in messages. A wrong value ends the command with Exit `usage`.
 
-import { parseDuration } from '../core/duration.ts';
+import { Option } from 'commander';
+import { formatInstant, parseDuration, parseInstant } from '../core/duration.ts';
 import { scopes } from '../core/token.ts';
+import { wallNow } from '../runtime/time.ts';
 import type { FlagNames } from './daemon/api-client.ts';
 import { Exit } from './exit.ts';
 
@@ -22,6 +24,43 @@ export function durationOf(flag: string, text: string): number {
   const duration = parseDuration(text);
   if (!duration.ok) throw new Exit('usage', `${flag}: ${duration.message}`);
   return duration.value;
+}
+
+/** --since and --until: the API gets an instant. `about`: what happened then. */
+export const timeOption = (flag: '--since' | '--until', about: string): Option =>
+  new Option(`${flag} <time>`, `${about}: ${timeForms}`).argParser((text) => {
+    const at = timeOf(text, wallNow());
+    // As for other texts that the API rejects.
+    if (at === null) throw new Exit('failed', `${flag}: "${text}" is not one of ${timeForms}`);
+    return formatInstant(at);
+  });
+
+const timeForms = 'today, yesterday, 24h (ago), 2030-01-31, 2030-01-31T09:00, RFC 3339, epoch ms';
+
+/** Days and times without an offset are those of the local zone; a day is its begin. null: not a time. */
+export function timeOf(text: string, now: number): number | null {
+  if (/^\d+$/.test(text)) return instantOrNull(text);
+  const daysAgo = ['today', 'yesterday'].indexOf(text.toLowerCase());
+  const today = new Date(now);
+  if (daysAgo >= 0)
+    return new Date(today.getFullYear(), today.getMonth(), today.getDate() - daysAgo).getTime();
+  const duration = parseDuration(text);
+  if (duration.ok) return now - duration.value;
+  const local = localPattern.exec(text);
+  if (local === null) return instantOrNull(text);
+  const [year = 0, month = 0, ...rest] = local.slice(1).map((part) => Number(part ?? 0));
+  // UTC tells whether the calendar has this time: in a local zone an hour may be missing.
+  if (instantOrNull(`${text.replace(' ', 'T')}${local[4] === undefined ? 'T00:00' : ''}Z`) === null)
+    return null;
+  const [day = 0, hour = 0, minute = 0, second = 0] = rest;
+  return new Date(year, month - 1, day, hour, minute, second).getTime();
+}
+
+const localPattern = /^(\d{4})-(\d{2})-(\d{2})(?:[Tt ](\d{2}):(\d{2})(?::(\d{2}))?)?$/;
+
+function instantOrNull(text: string): number | null {
+  const instant = parseInstant(text);
+  return instant.ok ? instant.value : null;
 }
 
 /** For commander: collects the values of a repeatable option. */

@@ -408,6 +408,50 @@ describe('dq dead', () => {
     expect((await dq(['dead', 'requeue', 'gone', '--all'])).code).toBe(0);
   });
 
+  it('dead requeue and purge: take the filters of dead ls, count only, and move at a pace', async () => {
+    const sink = await startSink(status(410));
+    await dq(['topic', 'add', 'chosen', '--callback', sink.url, '--max-attempts', '1']);
+    for (const [code, ids] of [
+      [410, ['a', 'b']],
+      [500, ['c', 'd', 'e']],
+    ] as const) {
+      sink.answer(status(code));
+      const before = sink.arrivals.length;
+      for (const id of ids) await dq(['push', 'chosen', '1', '--id', id]);
+      await until('all were called', () => sink.arrivals.length === before + ids.length);
+    }
+    const dead = async () =>
+      (await daemon.api('GET', '/v1/dead?topic=chosen')).body.items
+        .map(({ id }: { id: string }) => id)
+        .sort();
+    await until('all are dead', async () => (await dead()).length === 5);
+
+    const counted = await dq(['dead', 'requeue', 'chosen', '--status', '5xx', '--dry-run']);
+    expect(counted.stderr).toMatch(/\ndq: 3 jobs would be requeued\n$/);
+    const { stderr } = await dq(['dead', 'purge', 'chosen', '--since', 'today', '--dry-run']);
+    expect(stderr).toMatch(/\ndq: 5 jobs would be purged\n$/);
+    expect((await dq(['dead', 'ls', 'chosen', '--until', '24h'])).stdout.trimEnd().split('\n')).toHaveLength(
+      1,
+    );
+    expect(await dead()).toEqual(['a', 'b', 'c', 'd', 'e']);
+
+    expect((await dq(['dead', 'purge', 'chosen', '--reason', 'gone'])).code).toBe(1);
+    const purged = await dq(['dead', 'purge', 'chosen', '--reason', 'gone', '-y']);
+    expect(purged.stderr).toMatch(/\ndq: 2 purged, 0 left as they are, 0 failed\n$/);
+    expect(await dead()).toEqual(['c', 'd', 'e']);
+    sink.answer(status(200));
+    const again = ['dead', 'requeue', 'chosen', '--last-reason', 'status', '--spread', '1s'];
+    expect((await dq(again)).stderr).toMatch(/\ndq: 3 requeued, 0 left as they are, 0 failed\n$/);
+    await until('all are called again', () => sink.arrivals.length === 8);
+
+    for (const [args, says] of [
+      [['--spread', 'soon'], 'dq: --spread: '],
+      [['--rate', '0'], 'dq: --rate must be '],
+      [['--status', 'bad'], 'dq: --status'],
+    ] as const)
+      expect((await dq(['dead', 'requeue', 'chosen', ...args])).stderr.slice(0, says.length)).toBe(says);
+  });
+
   it('removes dead letters for good', async () => {
     const sink = await startSink(status(410, {}, ''));
     await dq(['topic', 'add', 'purged', '--callback', sink.url]);

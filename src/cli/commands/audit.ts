@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import type { AuditEntryJson } from '../../contract/api/audit.ts';
 import { type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { printPages } from '../daemon/read-pages.ts';
-import { flagNames, limitOf } from '../flags.ts';
+import { flagNames, limitOf, timeOption } from '../flags.ts';
 import { excerpt, instantOf } from '../output/output.ts';
 
 interface Flags extends DaemonOptions {
@@ -20,7 +20,7 @@ export function register(program: Command): void {
   daemonCommand(program, 'audit', 'list changes by operators and sign-ins, newest first', list)
     .option('--topic <topic>', 'only changes of this topic')
     .option('--actor <name>', 'only changes by this token, link or session')
-    .option('--since <time>', 'earliest time: RFC 3339 with an offset, or epoch milliseconds')
+    .addOption(timeOption('--since', 'earliest time'))
     .option('--limit <n>', 'maximum number of entries', '100');
 }
 

@@ -1,17 +1,20 @@
 // dq dead: lists, requeues and purges dead letters. To requeue or purge many repeats the API call until no
 // dead letter of the start is left, and shows the progress. A failure keeps the finished part and reports its
-// size.
+// size. The daemon does the other kinds of bulk work by itself, as an operation.
 
 import type { Command } from 'commander';
 import type { DeadLetterJson, purgeDeadSchema, requeueDeadSchema } from '../../contract/api/dead.ts';
 import type { PageOf, ReplyOf } from '../../contract/api/schema.ts';
 import type { StatsJson, TopicStatsJson } from '../../contract/api/stats.ts';
 import { buryReasons } from '../../core/job.ts';
+import { limits } from '../../core/limits.ts';
+import type { OperationKind } from '../../core/operation.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type FlagNames } from '../daemon/api-client.ts';
 import { clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
+import { runOperation } from '../daemon/long-work.ts';
 import { printPages } from '../daemon/read-pages.ts';
 import { Exit, exitCodes } from '../exit.ts';
-import { flagNames, gather, limitOf } from '../flags.ts';
+import { flagNames, gather, limitOf, timeOption, wholeOf } from '../flags.ts';
 import { agree, excerpt, instantOf, printData, say } from '../output/output.ts';
 import { startProgress } from '../output/progress.ts';
 
@@ -19,6 +22,9 @@ interface FilterFlags extends DaemonOptions {
   readonly topic?: string;
   readonly since?: string;
   readonly until?: string;
+  readonly reason?: string;
+  readonly lastReason?: string;
+  readonly status?: string;
 }
 
 const excerptMax = 80;
@@ -26,28 +32,30 @@ const excerptMax = 80;
 export function register(program: Command): void {
   const family = program.command('dead').description('dead letters: jobs whose attempts are used up');
   const ls = daemonCommand(family, 'ls [topic]', 'list dead letters, newest first', ofTopic(list));
-  withFilter(ls)
-    .option('--reason <reason>', `why the job died: ${buryReasons.join(', ')}`)
-    .option('--last-reason <reason>', 'why its last attempt failed: status, rule, timeout, connect …')
-    .option('--status <status>', 'HTTP status of its last attempt, such as 500 or 5xx; or none')
-    .option('--limit <n>', 'maximum number of dead letters', '100');
+  withFilter(ls).option('--limit <n>', 'maximum number of dead letters', '100');
   const again = 'deliver dead letters again, with all their attempts';
-  withChoice(withFilter(daemonCommand(family, 'requeue [topic]', again, ofTopic(requeueDead))));
+  const requeue = daemonCommand(family, 'requeue [topic]', again, ofTopic(requeueDead));
+  withChoice(requeue).option('--spread <duration>', 'spread them evenly over this time, such as 10m');
   const purge = daemonCommand(family, 'purge [topic]', 'remove dead letters for good', ofTopic(purgeDead));
-  withChoice(withFilter(purge.option('-y, --yes', 'do not ask')));
+  withChoice(purge).option('-y, --yes', 'do not ask');
 }
 
 function withChoice(command: Command): Command {
-  return command
+  return withFilter(command)
     .option('--id <id>', 'id of a dead letter (needs its topic); repeatable', gather)
-    .option('--all', 'all dead letters, of one topic or of every topic');
+    .option('--all', 'all dead letters, of one topic or of every topic')
+    .option('--dry-run', 'only count the dead letters')
+    .option('--rate <n>', 'dead letters per second at most');
 }
 
 function withFilter(command: Command): Command {
   return command
     .option('--topic <topic>', 'topic, the same as the argument')
-    .option('--since <time>', 'earliest time of death: RFC 3339 with an offset, or epoch milliseconds')
-    .option('--until <time>', 'end of the time of death, exclusive');
+    .addOption(timeOption('--since', 'earliest time of death'))
+    .addOption(timeOption('--until', 'end of the time of death, exclusive'))
+    .option('--reason <reason>', `why the job died: ${buryReasons.join(', ')}`)
+    .option('--last-reason <reason>', 'why its last attempt failed: status, rule, timeout, connect …')
+    .option('--status <status>', 'HTTP status of its last attempt, such as 500 or 5xx; or none');
 }
 
 /** Accepts the topic as an argument, like other commands, or as --topic, like the commands in alert mails. */
@@ -62,9 +70,6 @@ function ofTopic<Flags extends FilterFlags>(
 }
 
 interface ListFlags extends FilterFlags {
-  readonly reason?: string;
-  readonly lastReason?: string;
-  readonly status?: string;
   readonly limit: string;
 }
 
@@ -88,13 +93,19 @@ async function list(flags: ListFlags): Promise<void> {
   );
 }
 
-interface BulkFlags extends DaemonOptions {
-  readonly topic?: string;
-  readonly since?: string;
-  readonly until?: string;
+interface BulkFlags extends FilterFlags {
   readonly id?: readonly string[];
   readonly all?: boolean;
+  readonly dryRun?: boolean;
+  readonly rate?: string;
+  readonly spread?: string;
 }
+
+/** Flags of an operation by API field name. */
+const operationFlags: FlagNames = {
+  ...flagNames(['since', 'until', 'reason', 'lastReason', 'status', 'spread', 'rate']),
+  ids: '--id',
+};
 
 /** Flags by API field name. */
 const filterFlags: FlagNames = { ...flagNames(['since', 'until', 'all']), ids: '--id' };
@@ -108,7 +119,12 @@ interface Filter {
 }
 
 async function requeueDead(flags: BulkFlags): Promise<void> {
-  const job = await begin(flags, 'requeue');
+  requireChoice(flags, 'requeue');
+  if (needsOperation(flags)) {
+    await operate(flags, 'requeue', 'requeued');
+    return;
+  }
+  const job = await begin(flags);
   await work(job, 'requeued', flags.json, (json) => ({
     method: 'POST',
     path: ['v1', 'dead', 'requeue'],
@@ -117,7 +133,13 @@ async function requeueDead(flags: BulkFlags): Promise<void> {
 }
 
 async function purgeDead(flags: BulkFlags): Promise<void> {
-  const job = await begin(flags, 'purge');
+  requireChoice(flags, 'purge');
+  if (needsOperation(flags)) {
+    if (flags.dryRun !== true) await agree('Remove the dead letters of this filter for good?', flags.yes);
+    await operate(flags, 'purge', 'purged');
+    return;
+  }
+  const job = await begin(flags);
   const many = job.count === null ? 'the dead letters of this filter' : `${job.count} dead letters`;
   await agree(`Remove ${many} for good?`, flags.yes);
   await work(job, 'purged', flags.json, ({ ids, ...query }) => ({
@@ -137,10 +159,31 @@ interface Bulk {
   readonly count: number | null;
 }
 
-async function begin({ topic, since, until, id, all, ...flags }: BulkFlags, verb: string): Promise<Bulk> {
-  if (topic === undefined && since === undefined && until === undefined && !all)
-    throw new Exit('usage', `select what to ${verb}: a topic, --since, --until, --id, or --all`);
+/** A forgotten filter must not change every dead letter. */
+function requireChoice(flags: BulkFlags, verb: string): void {
+  const { topic, since, until, reason, lastReason, status, id, all } = flags;
+  const isGiven = [topic, since, until, reason, lastReason, status].some((given) => given !== undefined);
   if (id !== undefined && topic === undefined) throw new Exit('usage', '--id needs a topic');
+  if (!isGiven && !all)
+    throw new Exit('usage', `select what to ${verb}: a topic, --since, --reason, --status …, or --all`);
+}
+
+/** Whether the calls for dead letters lack what the flags ask for. */
+const needsOperation = ({ reason, lastReason, status, dryRun, rate, spread }: BulkFlags): boolean =>
+  dryRun === true || [reason, lastReason, status, rate, spread].some((given) => given !== undefined);
+
+async function operate(flags: BulkFlags, kind: OperationKind, done: string): Promise<void> {
+  const { topic, since, until, reason, lastReason, status, id, all, dryRun, rate, spread } = flags;
+  const filter = { topic, since, until, reason, lastReason, status, ids: id && [...new Set(id)] };
+  const pace = rate === undefined ? {} : { rate: wholeOf('--rate', rate, 1, limits.operationRateMax) };
+  await runOperation(
+    clientOf(flags),
+    { kind, filter, all, spread, ...pace, dryRun: dryRun === true },
+    { done, flags: operationFlags, asJson: flags.json },
+  );
+}
+
+async function begin({ topic, since, until, id, all, ...flags }: BulkFlags): Promise<Bulk> {
   const client = clientOf(flags);
   if (id !== undefined) {
     const ids = [...new Set(id)];

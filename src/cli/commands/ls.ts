@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import type { JobSummaryJson } from '../../contract/api/job.ts';
 import { type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { printPages } from '../daemon/read-pages.ts';
-import { flagNames, limitOf } from '../flags.ts';
+import { flagNames, limitOf, timeOption } from '../flags.ts';
 import { instantOf } from '../output/output.ts';
 
 interface ListFlags extends DaemonOptions {
@@ -23,8 +23,8 @@ export function register(program: Command): void {
       'delayed, ready, reserved, dead; for ended jobs done, cancelled, purged, expired',
     )
     .option('--id <id>', 'id, in any topic')
-    .option('--since <time>', 'earliest due time: RFC 3339 with an offset, or epoch milliseconds')
-    .option('--until <time>', 'end of the due time, exclusive')
+    .addOption(timeOption('--since', 'earliest due time'))
+    .addOption(timeOption('--until', 'end of the due time, exclusive'))
     .option('--limit <n>', 'maximum number of jobs', '100');
 }
 

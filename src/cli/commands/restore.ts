@@ -8,6 +8,7 @@ import { formatDuration } from '../../core/duration.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { doLongWork, runOperation } from '../daemon/long-work.ts';
 import { Exit } from '../exit.ts';
+import { timeOption } from '../flags.ts';
 import { agree, say } from '../output/output.ts';
 import { reportExamination } from './fsck.ts';
 
@@ -23,8 +24,6 @@ interface Flags extends DaemonOptions {
 const flagNames = {
   since: '--since',
   until: '--until',
-  'filter.since': '--since',
-  'filter.until': '--until',
   overdue: '--overdue',
 };
 
@@ -32,8 +31,8 @@ export function register(program: Command): void {
   const description =
     'put jobs back that the journal has and Redis lacks; a job that is there stays as it is';
   daemonCommand(program, 'restore [topic] [id]', description, restore)
-    .option('--since <time>', 'only jobs that are due then or later')
-    .option('--until <time>', 'only jobs that are due before')
+    .addOption(timeOption('--since', 'earliest due time'))
+    .addOption(timeOption('--until', 'end of the due time, exclusive'))
     .option('--overdue <choice>', 'jobs whose due time has passed: fire, spread over 10 min, or skip', 'fire')
     .option('--dry-run', 'only count the jobs')
     .option('--now', 'restore nothing else: a healing goes on without instances that give no sign')

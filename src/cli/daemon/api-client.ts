@@ -85,11 +85,13 @@ export function sentenceOf(problem: Problem, flags: FlagNames = {}): string {
     : text;
 }
 
-/** `callbackUrl` → `--callback`, `backoff[1]` → `--backoff[1]`, `headers.x-a` → `--header x-a`. */
+/** `callbackUrl` → `--callback`, `backoff[1]` → `--backoff[1]`, `headers.x-a` → `--header x-a`,
+ *  `filter.since` → `--since`. */
 function flagOf(field: string, flags: FlagNames): string {
-  const [name = ''] = /^[A-Za-z-]+/.exec(field) ?? [];
+  const member = field.replace(/^filter\./, '');
+  const [name = ''] = /^[A-Za-z-]+/.exec(member) ?? [];
   if (!Object.hasOwn(flags, name)) return field;
-  return `${flags[name]}${field.slice(name.length).replace(/^\./, ' ')}`;
+  return `${flags[name]}${member.slice(name.length).replace(/^\./, ' ')}`;
 }
 
 export class ApiClient {
