@@ -19,7 +19,7 @@ const budgets = {
   styles: 15 * 1024,
   dictionary: 14 * 1024,
   manual: 320 * 1024,
-  manualChinese: 128 * 1024,
+  manualChinese: 144 * 1024,
   manualIndex: 96 * 1024,
 };
 
