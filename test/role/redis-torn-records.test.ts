@@ -162,6 +162,22 @@ describe.skipIf(await lacks('redis'))('damaged records in Redis', () => {
     },
   );
 
+  it.each(['replace', 'keep'] as const)(
+    'push: attempts that another build left behind are not those of a new job, mode %s',
+    async (mode) => {
+      const { trial, raw } = await opened();
+      await trial.push('1');
+      const field = await fieldOf(raw, '1');
+      await trial.cancel({ topic: 't', id: '1' });
+      await raw.del('{dq:0}:h', '{dq:0}:e');
+      await raw.hset('{dq:0}:p', field, JSON.stringify(attemptOf({ failures: 0 })));
+      // The second one of a call takes the way of an id that may exist.
+      await trial.jobs.push(['1', '1'].map((id) => ({ ...jobOf(id), mode })));
+      await trial.retry(await trial.lease(), 0);
+      expect((await trial.known('1')).attempts).toHaveLength(1);
+    },
+  );
+
   it('reserve: a ring entry without its queue affects no other topic', async () => {
     const { under, trial, raw } = await opened();
     await trial.push('1');

@@ -62,11 +62,17 @@ local function queue_for(topic, prio)
   return queue
 end
 
+-- A lost record may have left a state record and attempts, and a build that does not look for the attempts
+-- of a requeued job may have left those: they must not become those of the new job.
+local function forget_lost(absent)
+  call('HDEL', P .. ':m', unpack(absent))
+  call('HDEL', P .. ':p', unpack(absent))
+end
+
 local function write_gathered()
   if gathered == 0 then return end
   call('HSET', P .. ':j', unpack(records))
-  -- A lost record may have left a state record, which must not apply to the new job.
-  call('HDEL', P .. ':m', unpack(fields_of_new))
+  forget_lost(fields_of_new)
   if bodies_count > 0 then call('HSET', P .. ':b', unpack(bodies)) end
   for _, queue in ipairs(queues) do
     if queue.prio == 3 then put_all_delayed(queue.no, queue.members)
@@ -93,7 +99,7 @@ local function push_known(topic, tid, mode, only, above, flags, due, accepted, f
     displace(old, f)
   else
     forget(f)
-    call('HDEL', P .. ':m', f)
+    forget_lost({ f })
   end
   write_record(job)
   if body then call('HSET', P .. ':b', f, body) end
