@@ -10,7 +10,7 @@ local P = KEYS[1]
 local switches = ARGV[3]
 -- nil: no journal is written
 local writer, known = switches:match(' (%S+) (%d+)$')
-local head = call('HMGET', P .. ':n', 'marker', 'list', 'seq', 'turn', 'wheel', 'topics', 'heal', 'w' .. (writer or ''))
+local head = call('HMGET', P .. ':n', 'marker', 'list', 'seq', 'turn', 'wheel', 'topics', 'heal', 'w' .. (writer or ''), 'ahead')
 if head[1] ~= ARGV[1] then
   return redis.error_reply(head[1] and 'DQFOREIGN this bucket belongs to another store' or 'DQNOMARKER this bucket has no marker')
 end

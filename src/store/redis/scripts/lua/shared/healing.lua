@@ -15,6 +15,7 @@ local function make_note(from, lost)
   rise_above(lost)
   note = { from = math.min(from, note and note.from or from), id = draw(), phase = 'ends' }
   call('HSET', P .. ':n', 'heal', note_text(), 'seq', digits(seq), 'hold', digits(us + limits.noteHoldMs * 1000))
+  keep_drawn_at()
 end
 
 if went_back then make_note(watermark, tonumber(known)) end
