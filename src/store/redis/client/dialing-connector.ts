@@ -54,7 +54,7 @@ export class DialingConnector extends AbstractConnector {
     this.#dialing = new AbortController();
     const { signal } = this.#dialing;
     try {
-      this.stream = await open({ host, port }, tls, this.#options, signal);
+      this.stream = unlessAborted(await open({ host, port }, tls, this.#options, signal), signal);
     } catch (error) {
       this.stream = closedSocket();
       if (signal.aborted) return this.stream as Socket;
@@ -119,7 +119,7 @@ export class DialingSentinelConnector extends SentinelConnector {
         this.#route.hop = hop;
         hop = await this.#masterOf(sentinel);
         this.#route.hop = hop;
-        const stream = await open(hop, this.#options.tls, this.#options, signal);
+        const stream = unlessAborted(await open(hop, this.#options.tls, this.#options, signal), signal);
         this.stream = stream;
         void this.#own.initFailoverDetector();
         return stream;
@@ -185,6 +185,14 @@ function open(
 ): Promise<Socket> {
   const place = { host, port, connect, timeoutMs: connectTimeout ?? redisLimits.connectMs };
   return openSocket(place, tls === undefined ? null : tlsFor(host, tls), signal);
+}
+
+/** The abort of a dial that has just ended closes no socket: its client would stay connected. Throws its
+ *  reason. */
+function unlessAborted(socket: Socket, signal: AbortSignal): Socket {
+  if (!signal.aborted) return socket;
+  socket.destroy();
+  throw signal.reason;
 }
 
 /** The library's own timer would outlive a socket that is closed already. */
