@@ -385,6 +385,19 @@ describe('embedded store after a clock jump', () => {
     expect(await secondsUntilExpiry(clock, second.client.store, 60)).toBe(20);
     await second.close();
   });
+
+  it('a lease whose token hides its length is not cut by a restart after a second step back', async () => {
+    const clock = clocked();
+    const first = await clock.opened();
+    await first.client.store.jobs.push([jobOf('a')]);
+    clock.jump(-3_600_000);
+    await first.client.store.jobs.reserve(0, request(1, null, pullOwner, 20_000));
+    await first.close();
+    clock.jump(-limits.pullLeaseMsMax);
+    const second = await clock.opened();
+    expect(await secondsUntilExpiry(clock, second.client.store, 60)).toBeNull();
+    await second.close();
+  });
 });
 
 describe('a process whose clock differs from the storage clock', () => {

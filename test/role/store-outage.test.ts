@@ -152,3 +152,16 @@ it.skipIf(await lacks('redis'))(
     expect(seconds).toEqual([...new Array(20).fill(undefined), 'a', 'a']);
   },
 );
+
+it.skipIf(await lacks('redis'))(
+  'recover, Redis: a pulled lease whose token hides its length is not cut after a second step back',
+  async () => {
+    const { jobs, step, set } = await steppedRedis();
+    await jobs.push([jobOf('first')]);
+    await set(-3_600_000);
+    await jobs.reserve(0, request(1, null, pullOwner, 20_000));
+    await set(-limits.pullLeaseMsMax);
+    for (let n = 0; n <= 40; n += 1, await step(1_000))
+      expect((await jobs.recover(0, 10)).pulled ?? []).toEqual([]);
+  },
+);

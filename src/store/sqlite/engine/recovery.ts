@@ -58,9 +58,13 @@ export class Recovery {
     this.#holdMs = holdMs;
     this.#shift = tx.db.prepare('UPDATE job SET lease_until = lease_until + ? WHERE state = 2');
     // A literal for each part, so that the index of its leases is used.
-    const { pullLeaseMsMin: least, pullLeaseMsMax: most } = limits;
+    const { pullLeaseMsMin: least, pullLeaseMsMax: most, leaseTimeOffMs: off } = limits;
+    // Tokens are the clock in µs, or ahead of it. A token that is ahead by all of the lease hides its length,
+    // so it gets the longest: one that is too short would give the job of a working client to another one. It
+    // costs the job of a client that died a wait of that time.
     this.#shorten = tx.db.prepare(
-      `UPDATE job SET lease_until = ?1 + max(${least}, min(${most}, lease_until - token / 1000))
+      `UPDATE job SET lease_until = ?1 + CASE WHEN lease_until - token / 1000 < ${least - off} THEN ${most}
+         ELSE max(${least}, min(${most}, lease_until - token / 1000)) END
        WHERE state = 2 AND ${pulled} AND lease_until > ?1 + ${most}`,
     );
     const expired = (whose: string) =>

@@ -23,8 +23,12 @@ call('HSET', P .. ':n', 'recover-asked', digits(now), 'recover-held', digits(hel
 -- pieces, because the reply of one call is bounded; the rest follows with the next call.
 local too_far = call('ZRANGEBYSCORE', P .. ':k', '(' .. digits(now + limits.pullLeaseMsMax), '+inf', 'WITHSCORES', 'LIMIT', 0, max)
 for i = 1, #too_far, 2 do
-  -- Tokens are the clock in µs, or ahead of it: then the length is too short.
-  local length = #too_far[i] >= 7 and tonumber(too_far[i + 1]) - math.floor(struct.unpack('>I7', too_far[i]) / 1000) or 0
+  -- Tokens are the clock in µs, or ahead of it. A token that is ahead by all of the lease hides its length,
+  -- so it gets the longest: one that is too short would give the job of a working client to another one. It
+  -- costs the job of a client that died a wait of that time.
+  local length = #too_far[i] >= 7 and tonumber(too_far[i + 1]) - math.floor(struct.unpack('>I7', too_far[i]) / 1000)
+  if not length then length = 0
+  elseif length < limits.pullLeaseMsMin - behind_max / 1000 then length = limits.pullLeaseMsMax end
   length = math.max(limits.pullLeaseMsMin, math.min(limits.pullLeaseMsMax, length))
   call('ZADD', P .. ':k', digits(now + length), too_far[i])
 end
