@@ -12,8 +12,8 @@ const names = readdirSync(join(manual, 'zh')).filter((name) => name.endsWith('.m
 
 const overview = read('zh/README.md');
 const glossary = overview.slice(overview.indexOf('## 术语表'), overview.indexOf('\n参见'));
-const entries = [...glossary.matchAll(/^\| ([^|]+) \| [^|]+ \| [^|]+ \|(?: ([^|]+) )?\|$/gm)]
-  .map(([, term = '', synonyms = '']) => ({ term, synonyms: synonyms.split('、').filter(Boolean) }))
+const entries = [...glossary.matchAll(/^\| ([^|]+) \| [^|]+ \| [^|]+ \|([^|]*)\|$/gm)]
+  .map(([, term = '', synonyms = '']) => ({ term, synonyms: synonyms.trim().split('、').filter(Boolean) }))
   .filter(({ term }) => term !== '中文' && term !== '---');
 
 it('glossary: each term and each synonym stands for one thing', () => {
