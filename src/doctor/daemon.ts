@@ -47,42 +47,55 @@ export async function checkDaemon(config: Config, reader: DaemonReader): Promise
   const facts = `dq ${daemon.version}, pid ${daemon.processes[0]?.pid ?? '?'}, ${daemon.state}, ${restarts} restarts`;
   return [
     finding(daemon.state === 'ready' ? 'ok' : 'warning', facts),
-    ...(await checkReady(() => reader.ready(config.dataDir))),
-    await checkHeld(() => reader.held(config.dataDir)),
+    ...(await checkWork(reader, config.dataDir)),
   ];
 }
+
+/** The store, what /readyz warns about, and the topics that hold jobs. */
+export async function checkWork(reader: DaemonReader, dataDir: string): Promise<Finding[]> {
+  const store = of('store');
+  try {
+    const { durability, warnings } = await reader.ready(dataDir);
+    return [
+      store('ok', durability),
+      ...warnings.map((warning) => of('readyz')('warning', withoutDoctor(warning))),
+      ...(await checkHeld(() => reader.held(dataDir))),
+    ];
+  } catch (error) {
+    // Without the store, held topics fail with the same reason.
+    return [store('failed', messageOf(error))];
+  }
+}
+
+/** Of an incident whose help is `dq doctor`: its reader is there already. */
+const withoutDoctor = (warning: string): string => warning.replace(/; dq doctor [^;]*$/, '');
 
 async function statusOf(dataDir: string): Promise<DaemonStatus | null> {
   const answered = await askMaster(dataDir, { cmd: 'status' });
   return answered?.answers.find((answer) => 'status' in answer)?.status ?? null;
 }
 
-async function checkReady(read: () => ReturnType<DaemonReader['ready']>): Promise<Finding[]> {
-  const finding = of('store');
-  try {
-    const { durability, warnings } = await read();
-    if (warnings.length > 0) return warnings.map((warning) => finding('warning', warning));
-    return [finding('ok', durability)];
-  } catch (error) {
-    return [finding('failed', messageOf(error))];
-  }
-}
-
-/** Topics that dq does not call, where jobs wait. */
-async function checkHeld(read: () => ReturnType<DaemonReader['held']>): Promise<Finding> {
+/** Topics that dq does not call, where jobs wait. /readyz names those that are unreadable or lack their
+ *  broker. */
+async function checkHeld(read: () => ReturnType<DaemonReader['held']>): Promise<Finding[]> {
   const finding = of('topics');
   try {
     const { topics, jobs, most } = await read();
-    if (topics === 0) return finding('ok', 'no topic that dq does not call has waiting jobs');
-    const shown = most.slice(0, doctorLimits.heldShown);
+    const others = most.filter(({ why }) => why !== 'unreadable' && why !== 'unknown_broker');
+    if (topics === 0) return [finding('ok', 'no waiting jobs are held')];
+    if (others.length === 0) return [];
+    const shown = others.slice(0, doctorLimits.heldShown);
     const named = shown.map((one) => `${one.topic} (${one.why.replaceAll('_', ' ')}, ${one.jobs} waiting)`);
-    if (topics > shown.length) named.push(`and ${topics - shown.length} more, ${jobs} waiting in all`);
-    return finding(
-      'warning',
-      `dq calls no job of these topics: ${named.join(', ')}; dq explain TOPIC says what to do`,
-    );
+    const more = topics - (most.length - others.length) - shown.length;
+    if (more > 0) named.push(`and ${more} more, ${jobs} waiting in all held topics`);
+    return [
+      finding(
+        'warning',
+        `dq calls no job of these topics: ${named.join(', ')}; dq explain TOPIC says what to do`,
+      ),
+    ];
   } catch (error) {
-    return finding('unknown', messageOf(error));
+    return [finding('unknown', messageOf(error))];
   }
 }
 

@@ -99,7 +99,7 @@ it('doctor: asks a running daemon; without one checks its files', async () => {
   expect(running.code).toBe(0);
   expect(running.about('daemon')).toMatch(new RegExp(`pid ${daemon.pid}, ready, 0 restarts$`));
   expect(running.about('store')).toMatch(/survives the death of any process/);
-  expect(running.about('topics')).toBe('no topic that dq does not call has waiting jobs');
+  expect(running.about('topics')).toBe('no waiting jobs are held');
 
   await daemon.stop();
   const stopped = await doctor(testDirectory(), config);
@@ -178,7 +178,9 @@ it('doctor: finds beside a daemon what the console finds', async () => {
   expect(found).toContain(
     'topics warning dq calls no job of these topics: held (paused, # waiting); dq explain TOPIC says what to do',
   );
-  expect(found.join('\n')).toMatch(/store warning .*a lost jobs \(since \S+\); dq journal shows the restore/);
+  expect(found.join('\n')).toMatch(
+    /readyz warning .*a lost jobs \(since \S+\); dq journal shows the restore/,
+  );
 });
 
 it('doctor: logs in to the mail server and connects to each hook, and sends neither anything', async () => {

@@ -13,7 +13,11 @@ const known: Readonly<Record<string, object>> = {
   brokerless: { state: 'active', delivery: 'mq', target: { broker: 'gone' } },
 };
 const role = {
-  topics: { get: (name: string) => known[name], isUnreadable: (name: string) => name === 'damaged' },
+  topics: {
+    isKnown: true,
+    get: (name: string) => known[name],
+    isUnreadable: (name: string) => name === 'damaged',
+  },
   config: { brokers: ['main=amqp091+amqp://127.0.0.1:2'] },
 } as unknown as RoleContext;
 const waiting = (delayed: number, ready = 0) => ({ delayed, ready, reserved: 5, dead: 5 });
@@ -34,6 +38,12 @@ it('held topics: each has its reason, those with the most jobs come first', () =
     'paused paused 1',
   ]);
   expect(heldAmong(role, stored, (name) => name === 'paused')).toMatchObject({ topics: 1, jobs: 1 });
+});
+
+it('held topics: none while the registry is unread', () => {
+  const topics = { isKnown: false, get: () => undefined, isUnreadable: () => false };
+  const unread = { ...role, topics } as unknown as RoleContext;
+  expect(heldAmong(unread, { paused: waiting(1) }, () => true)).toEqual({ topics: 0, jobs: 0, most: [] });
 });
 
 it('held topics: names a bounded number of them, and counts all', () => {

@@ -14,18 +14,22 @@ export async function heldTopics(role: RoleContext): Promise<HeldTopics> {
   return heldAmong(role, topics, () => true);
 }
 
-export function heldAmong(
-  { topics, config }: Pick<RoleContext, 'topics' | 'config'>,
-  stored: Stored,
-  maySee: (topic: string) => boolean,
-): HeldTopics {
+type Known = Pick<RoleContext, 'topics' | 'config'>;
+
+/** Why dq calls no job of a topic; null: it does, or the registry is unread, which /readyz reports. */
+export function heldBy({ topics, config }: Known): (topic: string) => HeldTopic['why'] | null {
   const brokers = brokersOf(config.brokers);
-  const whyHeld = (name: string): HeldTopic['why'] | null => {
+  return (name) => {
     const topic = topics.get(name);
-    if (topic === undefined) return topics.isUnreadable(name) ? 'unreadable' : 'not_registered';
+    if (topic === undefined)
+      return topics.isUnreadable(name) ? 'unreadable' : topics.isKnown ? 'not_registered' : null;
     if (topic.state !== 'active') return topic.state;
     return topic.delivery === 'mq' && !brokers.has(topic.target.broker) ? 'unknown_broker' : null;
   };
+}
+
+export function heldAmong(role: Known, stored: Stored, maySee: (topic: string) => boolean): HeldTopics {
+  const whyHeld = heldBy(role);
   const held = Object.entries(stored).flatMap(([topic, { delayed, ready }]) => {
     const jobs = delayed + ready;
     const why = jobs > 0 && maySee(topic) ? whyHeld(topic) : null;

@@ -8,6 +8,7 @@ import { contractLimits } from '../../contract/api/limits.ts';
 import { attentionReasons, type TopicAttentionJson } from '../../contract/api/stats.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { mergeFailures, type TopicFailures } from '../../core/endpoint.ts';
+import type { HeldTopic } from '../../core/held-topics.ts';
 import type { FoundJob, JobState } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { KnownTopic } from '../../core/topic/topic.ts';
@@ -15,6 +16,7 @@ import type { DeadGroup } from '../../ports/job-store.ts';
 import type { RoleContext } from '../../process/role.ts';
 import type { MasterQuestions } from '../master-questions.ts';
 import { isFailing } from './failing.ts';
+import { heldBy } from './held-topics.ts';
 import { JobFactsReader, NotifierAnswers } from './job-facts.ts';
 import type { StatLine } from './stats-table.ts';
 
@@ -48,10 +50,11 @@ export class TopicAttention {
     const [failures, late] = await Promise.all([this.#failures(globs), this.#lateOf(lines)]);
     const { topics } = this.#role;
     const found: Candidate[] = [];
+    const whyHeld = heldBy(this.#role);
     for (const line of lines) {
       const topic = topics.get(line.topic);
       const own = failures.get(line.topic);
-      const reasons = reasonsOf(line, topic, own, late.has(line.topic));
+      const reasons = reasonsOf(line, whyHeld(line.topic), own, late.has(line.topic));
       if (reasons.length > 0) found.push({ line, topic, reasons, failures: own });
     }
     const worst = found.sort(byUrgency).slice(0, contractLimits.attentionMax);
@@ -216,7 +219,7 @@ const waiting = ({ states }: StatLine): number => states.ready + states.delayed;
 /** In the order of `attentionReasons`. */
 function reasonsOf(
   line: StatLine,
-  topic: KnownTopic | undefined,
+  held: HeldTopic['why'] | null,
   failures: TopicFailures | undefined,
   isLate: boolean,
 ): readonly Reason[] {
@@ -227,16 +230,15 @@ function reasonsOf(
     failed: today.retried + today.dead,
     failuresInRow: 0,
   };
-  const state = topic?.state ?? 'not_registered';
   const hasLive = waiting(line) + states.reserved > 0;
-  const holds = state !== 'active' && hasLive;
+  const holds = (why: HeldTopic['why']): boolean => held === why && hasLive;
   const applies: Readonly<Record<Reason, boolean>> = {
     failing: isFailing(known) && (failures !== undefined || hasLive),
     late: isLate,
     dead_letters: states.dead > 0,
-    offline: holds && state === 'offline',
-    paused: holds && state === 'paused',
-    not_registered: holds && state === 'not_registered',
+    offline: holds('offline'),
+    paused: holds('paused'),
+    not_registered: holds('not_registered'),
   };
   return attentionReasons.filter((reason) => applies[reason]);
 }

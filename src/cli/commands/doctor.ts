@@ -35,7 +35,11 @@ export function register(program: Command): void {
 
 const reader: DaemonReader = {
   ready: (dataDir) => read(dataDir, 'readyz'),
-  held: async (dataDir) => (await read<SummaryJson>(dataDir, 'v1', 'summary')).held,
+  held: async (dataDir) => {
+    const { held } = await read<Partial<SummaryJson>>(dataDir, 'v1', 'summary');
+    if (held === undefined) throw new Exit('failed', 'the daemon is older than this command: dq reload');
+    return held;
+  },
 };
 
 async function read<T>(dataDir: string, ...path: string[]): Promise<T> {
