@@ -30,7 +30,7 @@ export interface Incident {
   readonly at: number;
   /** one sentence */
   readonly detail: string;
-  /** of late jobs: the one that was due first, where dq found it */
+  /** of a start of late jobs: the one that was due first; older versions recorded none */
   readonly oldest?: LateJob;
   /** of an end: when its start was recorded, epoch ms */
   readonly since?: number;
@@ -53,6 +53,8 @@ export interface Help {
   readonly command: string;
   /** what the command does: the end of a sentence about it */
   readonly does: string;
+  /** a sentence on the log files with the cause; absent: the command shows it */
+  readonly logs?: string;
   /** path of the console's screen about it */
   readonly screen: readonly string[];
 }
@@ -63,13 +65,15 @@ export function helpOf({ kind, about, oldest }: Pick<Incident, 'kind' | 'about' 
     case 'crash_loop':
       return {
         command: 'dq status',
-        does: `shows the processes; the log files error-${about}-* have the cause`,
+        does: 'shows the processes',
+        logs: `the log files error-${about}-* have the cause`,
         screen: ['processes'],
       };
     case 'given_up':
       return {
         command: 'dq doctor',
-        does: 'checks the machine and the configuration; the log files error-master-* have the cause',
+        does: 'checks the machine and the configuration',
+        logs: 'the log files error-master-* have the cause',
         screen: ['processes'],
       };
     case 'store':
@@ -77,16 +81,10 @@ export function helpOf({ kind, about, oldest }: Pick<Incident, 'kind' | 'about' 
     case 'redis':
       return { command: 'dq doctor', does: 'checks each Redis', screen: ['store'] };
     case 'late':
-      if (oldest === undefined)
-        return {
-          command: 'dq ls --state ready --limit 10',
-          does: 'shows the jobs that were due first',
-          screen: [],
-        };
       return {
-        command: `dq explain ${oldest.topic}`,
+        command: `dq explain ${oldest?.topic ?? 'TOPIC'}`,
         does: 'says what holds the jobs of the topic',
-        screen: ['topics', oldest.topic],
+        screen: ['topics', ...(oldest === undefined ? [] : [oldest.topic])],
       };
     case 'journal':
       return { command: 'dq journal', does: 'shows the spool, the lag and the instances', screen: ['store'] };

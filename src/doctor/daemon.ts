@@ -68,7 +68,7 @@ export async function checkWork(reader: DaemonReader, dataDir: string): Promise<
 }
 
 /** Of an incident whose help is `dq doctor`: its reader is there already. */
-const withoutDoctor = (warning: string): string => warning.replace(/; dq doctor [^;]*$/, '');
+const withoutDoctor = (warning: string): string => warning.replace(/; dq doctor [^;]*/, '');
 
 async function statusOf(dataDir: string): Promise<DaemonStatus | null> {
   const answered = await askMaster(dataDir, { cmd: 'status' });

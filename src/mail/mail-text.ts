@@ -69,14 +69,15 @@ export function deadJobsMail(topic: string, entries: readonly AlertEntry[], daem
 export function incidentsMail(incidents: readonly Reported[], daemon: Daemon): MailText {
   const shown = incidents.slice(-mailLimits.alertsShown);
   const last = incidents.at(-1) as Reported;
-  const { command, does, screen } = helpOf(last);
+  const { command, does, logs, screen } = helpOf(last);
   const isOver = last.state === 'over';
   const link = linkTo(daemon, screen);
   const lines = [
     ...shown.map(({ at, detail }) => `${formatInstant(at)}  ${detail}`),
     ...(last.oldest === undefined ? [] : ['', ...lateJobLines(last.oldest)]),
-    ...(last.since === undefined ? [] : ['', lastedText(last.since, last.at)]),
+    ...(last.since === undefined ? [] : ['', reportedText(last.since, last.at)]),
     ...(isOver ? [] : ['', `This command ${does}:`, '', `  ${command}`]),
+    ...(isOver || logs === undefined ? [] : ['', `${logs[0]?.toUpperCase()}${logs.slice(1)}.`]),
     ...linkLines(link),
   ];
   const data = {
@@ -105,14 +106,13 @@ function incidentData({ kind, about, state, at, detail, oldest, since }: Reporte
   };
 }
 
-const lateJobLines = ({ topic, id, dueAt }: NonNullable<Incident['oldest']>): readonly string[] => [
-  `  topic       ${topic}`,
+const lateJobLines = ({ id, dueAt }: NonNullable<Incident['oldest']>): readonly string[] => [
   `  oldest job  ${oneLine(id, limits.idBytesMax)}`,
   `  due         ${formatInstant(dueAt)}`,
 ];
 
-const lastedText = (since: number, until: number): string =>
-  `It began at ${formatInstant(since)} and lasted ${formatDuration(Math.max(0, Math.round((until - since) / 1_000)) * 1_000)}.`;
+const reportedText = (since: number, until: number): string =>
+  `Reported at ${formatInstant(since)}, over after ${formatDuration(Math.max(0, Math.round((until - since) / 1_000)) * 1_000)}.`;
 
 /** Address of a screen of the console; null without console.publicUrl. */
 function linkTo(

@@ -263,7 +263,7 @@ describe('incidents: lateness', () => {
     expect(subjects(smtp)[1]).toBe('dq: jobs are delivered in time again');
   });
 
-  it('names the oldest job, the command and the link; the end names begin and length', async () => {
+  it('names the oldest job, the command and the link; the end names its report and how long after it', async () => {
     const { time, rig, smtp, dataDir } = await setUp();
     await rig.topic('t', 'http://127.0.0.1:9/');
     await rig.push('t', 'later');
@@ -276,7 +276,6 @@ describe('incidents: lateness', () => {
     const due = new Date(oldest?.dueAt ?? 0).toISOString();
     expect(smtp.mails[0]?.parsed.text).toContain(
       `
-  topic       t
   oldest job  ${oldest?.id.replace('\n', '\\u000a')}
   due         ${due}
 
@@ -295,7 +294,7 @@ In the console: https://dq.example.org/console/topics/t
     await time.jump(windowMs);
     await until('the second mail', () => smtp.mails.length === 2);
     const end = smtp.mails[1]?.parsed.text ?? '';
-    expect(end).toContain(`It began at ${new Date(incident?.at ?? 0).toISOString()} and lasted `);
+    expect(end).toContain(`Reported at ${new Date(incident?.at ?? 0).toISOString()}, over after `);
     expect(end).toContain('In the console: https://dq.example.org/console/');
     expect(end).not.toContain('This command');
   });

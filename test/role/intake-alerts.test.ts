@@ -69,6 +69,7 @@ describe('GET /v1/alerts', () => {
         ...{ kind: 'crash_loop', about: 'timer', state: 'over', at: '2030-03-17T17:46:40.003Z' },
         ...{ detail: 'incident 3', alert: 'sent' },
         ...help,
+        command: null,
       },
       {
         ...{ kind: 'late', about: '', state: 'begun', at: '2030-03-17T17:46:40.002Z', detail: 'incident 2' },

@@ -459,7 +459,8 @@ describe('dq dead', () => {
     await until('three are dead', async () => {
       return (await daemon.api('GET', '/v1/dead?topic=purged')).body.items.length === 3;
     });
-    const hint = 'dq: no mail goes out: smtp.url is not set; see dq help dead-letters-alerts\n';
+    const hint =
+      'dq: no alert goes out: neither smtp.url nor alerts.hooks is set; see dq help dead-letters-alerts\n';
     const listed = await dq(['alerts']);
     expect(listed.stdout).toMatch(/ purged .* (owed|claimed|nobody) /); // check-words: data
     expect([listed.stderr, (await dq(['alerts', '--json'])).stderr]).toEqual([hint, '']);

@@ -53,9 +53,14 @@ describe('the mail about an incident', () => {
     const incident = { kind, about: 'a', state: 'begun', at, detail: 'it fails' } as const;
     const publicUrl = 'https://dq.example.org/dq';
     const { text, data } = incidentsMail([incident], { ...daemon, publicUrl });
-    const { command, does } = helpOf(incident);
+    const { command, does, logs } = helpOf(incident);
     expect(text).toMatch(/^2030-01-31T00:00:00\.000Z {2}it fails\n/);
-    expect(text).toContain(`\n\nThis command ${does}:\n\n  ${command}\n\nIn the console: ${publicUrl}/`);
+    const cause = logs === undefined ? '' : `${logs.replace(/^the/, 'The')}.\n\n`;
+    expect(text).toContain(
+      `\n\nThis command ${does}:\n\n  ${command}\n\n${cause}In the console: ${publicUrl}/`,
+    );
+    // The lead-in to a command is about the command only.
+    expect(does).not.toContain('log files');
     const [, name = ''] = command.split(' ');
     expect(Object.keys(commands)).toContain(name);
     const screen = /console: \S+\/dq\/(\w*)/.exec(text)?.[1] ?? '?';
@@ -70,7 +75,7 @@ describe('the mail about an incident', () => {
   it('of a failure that is over has no command', () => {
     const over = { kind: 'store', about: '', state: 'over', at, since: at - 90_000, detail: 'ok' } as const;
     const { text, data } = incidentsMail([over], daemon);
-    expect(text).toContain('\n\nIt began at 2030-01-30T23:58:30.000Z and lasted 1m30s.\n');
+    expect(text).toContain('\n\nReported at 2030-01-30T23:58:30.000Z, over after 1m30s.\n');
     expect(text).not.toMatch(/command|console/);
     expect(data).toMatchObject({ command: null, link: null });
   });

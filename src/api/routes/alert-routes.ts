@@ -102,10 +102,12 @@ function alertJson(entry: AlertEntry) {
 
 function incidentJson(incident: Incident) {
   const { kind, about, state, at, detail, alert } = incident;
-  return { kind, about, state, at: formatInstant(at), detail, ...helpJson(incident), alert };
+  const { topic, id, command } = helpJson(incident);
+  const help = { topic, id, command: state === 'over' ? null : command };
+  return { kind, about, state, at: formatInstant(at), detail, ...help, alert };
 }
 
-/** Job and command of an incident. */
+/** The oldest of late jobs, and what to run while the failure lasts. */
 export function helpJson(incident: Incident) {
   const { topic = null, id = null } = incident.oldest ?? {};
   return { topic, id, command: helpOf(incident).command };

@@ -139,8 +139,9 @@ function inTime<T>(check: string, work: Promise<T>): Promise<T> {
 
 /** What is wrong, since when, and what to do. */
 function warningOf(incident: Incident): string {
-  const { command, does } = helpOf(incident);
-  return `${incident.detail} (since ${formatInstant(incident.at)}); ${command} ${does}`;
+  const { command, does, logs } = helpOf(incident);
+  const more = logs === undefined ? '' : `; ${logs}`;
+  return `${incident.detail} (since ${formatInstant(incident.at)}); ${command} ${does}${more}`;
 }
 
 /** An incident does not make dq unready: dq works, and a mail is due. */

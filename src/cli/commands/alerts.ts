@@ -36,11 +36,11 @@ async function list(flags: DaemonOptions & { readonly limit: string }): Promise<
   const incidentRows: (readonly (string | number)[])[] = [];
   const jobRows: (readonly (string | number)[])[] = [];
   const states = new Set<string>();
-  let hasServer = true;
+  let reachesNobody = false;
   const more = await readPages<AlertJson>(clientOf(flags), { path: ['v1', 'alerts'] }, limit, (page) => {
     if (flags.json) printData(page.text);
     const { items, incidents, mail: channels } = page.json as AlertsJson;
-    hasServer = channels?.server ?? hasServer;
+    if (channels !== undefined) reachesNobody = !channels.server && channels.hooks.length === 0;
     for (const { at, kind, state, about, topic, id, alert: mail, detail } of incidents) {
       states.add(mail);
       const what = `${kind} ${state}`;
@@ -62,8 +62,8 @@ async function list(flags: DaemonOptions & { readonly limit: string }): Promise<
   });
   if (!flags.json)
     printTable(['AT', 'WHAT', 'TOPIC', 'ID', 'ATTEMPTS', 'MAIL', 'LAST'], [...incidentRows, ...jobRows]);
-  if (!flags.json && !hasServer && (states.has('owed') || states.has('nobody')))
-    say('dq: no mail goes out: smtp.url is not set; see dq help dead-letters-alerts');
+  if (!flags.json && reachesNobody && (states.has('owed') || states.has('nobody')))
+    say('dq: no alert goes out: neither smtp.url nor alerts.hooks is set; see dq help dead-letters-alerts');
   if (more) say(`dq: more than ${limit} dead jobs match; raise --limit`);
 }
 

@@ -51,7 +51,7 @@ export type AlertJson = JsonOf<typeof Alert>;
 /** What a person looks at while an incident lasts. */
 export const incidentHelp = {
   topic: textOrNull(
-    'topic of the job that was due first; null: jobs are not late, or dq did not find it',
+    'topic of the job that was due first; null: jobs are not late, or no longer',
     'order.close',
   ),
   id: textOrNull('id of that job', '4711'),
@@ -63,9 +63,10 @@ const Incident = Type.Object(
     kind: Type.Enum([...incidentKinds], { description: 'what is wrong' }),
     about: text('the crashing role; otherwise empty', 'notifier'),
     state: Type.Enum(['begun', 'over'], { description: 'begun: it lasts · over: it has ended' }),
-    at: instant('when this state began'),
+    at: instant('when dq recorded this state'),
     detail: text('what an operator needs to know', 'jobs.db: disk full'),
     ...incidentHelp,
+    command: textOrNull('what to run while it lasts; null: it is over', 'dq explain order.close'),
     alert: Type.Enum(['owed', 'sent', 'nobody'], { description: 'state of the mail about it' }),
   },
   { title: 'Incident' },

@@ -200,7 +200,7 @@ const OpenIncident = closed(
   {
     kind: Type.Enum(incidentKinds, { description: 'what fails' }),
     about: text('the failing part: a role, a server; else empty', 'notifier'),
-    since: instant('when it began'),
+    since: instant('when dq recorded it'),
     detail: text('one sentence', 'dq-notifier died 10 times within 60 s'),
     ...incidentHelp,
   },
