@@ -83,8 +83,18 @@ class DoctorRun {
       problem === null ? [] : [{ where: file ?? 'environment', message: `a reload rejects it: ${problem}` }];
     await runDoctor(
       { ok: true, config, file, warnings: [...warnings, ...onReload] },
-      { ready: () => readyState(this.#role), held: () => heldTopics(this.#role) },
+      {
+        ready: () => readyState(this.#role),
+        held: () => heldTopics(this.#role),
+        mailTopics: async () => this.#mailTopics(),
+      },
       (findings) => this.#findings.push(...findings),
+    );
+  }
+
+  #mailTopics(): readonly string[] {
+    return [...this.#role.topics.all()].flatMap(({ topic, alertEmails }) =>
+      alertEmails.length > 0 ? [topic] : [],
     );
   }
 

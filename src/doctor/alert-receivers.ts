@@ -15,11 +15,19 @@ import { doctorLimits } from './limits.ts';
 const ofMail = of('mail server');
 const ofHook = of('hook');
 
-/** Empty without smtp.url. */
-export async function checkMailServer(config: Config): Promise<Finding[]> {
+/** The topics of a running daemon. Rejects without one. */
+export interface MailTopicReader {
+  /** names of topics with mail addresses of their own */
+  mailTopics(dataDir: string): Promise<readonly string[]>;
+}
+
+/** Without smtp.url empty, unless topics have addresses. */
+export async function checkMailServer(config: Config, { mailTopics }: MailTopicReader): Promise<Finding[]> {
   const url = config['smtp.url'];
+  // The check of the daemon says why it cannot be read.
+  if (url === '') return withoutServer(await mailTopics(config.dataDir).catch(() => []));
   const server = parseSmtpUrl(url);
-  if (url === '' || !server.ok) return [];
+  if (!server.ok) return [];
   const { host, port, login } = server.value;
   const shown = `${host}:${port}`;
   const from = monotonicNow();
@@ -35,6 +43,19 @@ export async function checkMailServer(config: Config): Promise<Finding[]> {
     ];
   const ms = Math.ceil(monotonicNow() - from);
   return [ofMail('ok', `${shown} ${login === null ? 'answers' : 'accepts the login'}, in ${ms} ms`)];
+}
+
+function withoutServer(topics: readonly string[]): Finding[] {
+  if (topics.length === 0) return [];
+  const shown = topics.slice(0, doctorLimits.heldShown).join(', ');
+  const others = topics.length - doctorLimits.heldShown;
+  const named = others > 0 ? `${shown} and ${others} more` : shown;
+  return [
+    ofMail(
+      'warning',
+      `smtp.url is not set, so no mail goes to the alert addresses of ${named}: set it, and reload`,
+    ),
+  ];
 }
 
 /** One finding for each hook, in their order. Its URL holds a credential: only the host is shown. */

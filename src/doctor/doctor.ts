@@ -6,7 +6,7 @@ import type { LoadedConfig } from '../config/load.ts';
 import { options } from '../config/options.ts';
 import { messageOf } from '../core/errors.ts';
 import { wallNow } from '../runtime/time.ts';
-import { checkHooks, checkMailServer } from './alert-receivers.ts';
+import { checkHooks, checkMailServer, type MailTopicReader } from './alert-receivers.ts';
 import { checkBrokers } from './brokers.ts';
 import { checkDaemon, type DaemonReader } from './daemon.ts';
 import { checkDataDirectory, checkLogDirectory, freeBytesAt } from './directories.ts';
@@ -32,7 +32,7 @@ export type Checked =
 /** `add` receives the findings of each check as it ends. Resolves to whether Redis and MySQL were reached. */
 export async function runDoctor(
   checked: Checked,
-  reader: DaemonReader,
+  reader: DaemonReader & MailTopicReader,
   add: (findings: readonly Finding[]) => void,
 ): Promise<boolean> {
   const check = async (
@@ -65,7 +65,7 @@ export async function runDoctor(
   add(redis.findings);
   await check('broker', () => checkBrokers(config));
   await Promise.all([
-    check('mail server', () => checkMailServer(config)),
+    check('mail server', () => checkMailServer(config, reader)),
     check('hook', () => checkHooks(config)),
   ]);
   await check('daemon', () => checkDaemon(config, reader));

@@ -8,8 +8,10 @@ export const doctorLimits = {
   syncs: 50,
   /** Time for a tool like timedatectl. */
   toolMs: 3_000,
-  /** Held topics that a finding names: a line of a terminal or two. */
+  /** Topics that a finding names: a line of a terminal or two. */
   heldShown: 5,
+  /** Topics whose mail addresses dq doctor reads: ten pages. */
+  mailTopicsRead: 1_000,
   /** A warning below these: fewer open files leave a server little room for clients. */
   openFilesWanted: 4_096,
   freeBytesWanted: 1024 ** 3,

@@ -70,6 +70,18 @@ describe('dq topic', () => {
     expect((await dq(pulled)).stderr).not.toContain('judges');
   });
 
+  it('topic add and set: warn of alert addresses where no mail server is configured', async () => {
+    const warning =
+      'dq: warning: no mail server is configured (smtp.url); alerts go to the error log only; see dq help dead-letters-alerts\n';
+    const added = await dq(['topic', 'add', 'mailed', '--callback', silent, '--alert', 'ops@example.org']);
+    expect([added.code, added.stderr]).toEqual([0, expect.stringContaining(warning)]);
+    const set = (...flags: readonly string[]) => dq(['topic', 'set', 'mailed', ...flags]);
+    expect((await set('--alert', 'night@example.org')).stderr).toContain(warning);
+    expect((await set('--title', 'with mail')).stderr).not.toContain('warning');
+    expect((await set('--alert', 'ops@example.org', '--json')).stderr).not.toContain('warning');
+    expect((await set('--alert', '')).stderr).not.toContain('warning');
+  });
+
   it('topic add: accepts the trial secret only for callbacks to this machine', async () => {
     const add = (url: string) => dq(['topic', 'add', 'trial', '--callback', url, '--secret', 'trial']);
     expect((await add('http://10.0.0.1/')).code).toBe(2);

@@ -101,6 +101,15 @@ it('doctor: asks a running daemon; without one checks its files', async () => {
   expect(running.about('store')).toMatch(/survives the death of any process/);
   expect(running.about('topics')).toBe('no waiting jobs are held');
 
+  expect(running.stateOf('mail server')).toEqual([]);
+  const mailed = { topic: 'mailed', callbackUrl: 'http://127.0.0.1:1/', alertEmails: ['ops@example.org'] };
+  expect((await daemon.api('POST', '/v1/topics', mailed)).status).toBe(201);
+  const unsent = await doctor(testDirectory(), config);
+  expect([unsent.code, unsent.stateOf('mail server')]).toEqual([0, ['warning']]);
+  expect(unsent.about('mail server')).toBe(
+    'smtp.url is not set, so no mail goes to the alert addresses of mailed: set it, and reload',
+  );
+
   await daemon.stop();
   const stopped = await doctor(testDirectory(), config);
   expect(stopped.code).toBe(0);

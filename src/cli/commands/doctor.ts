@@ -5,11 +5,15 @@
 import type { Command } from 'commander';
 import { loadConfig } from '../../config/load.ts';
 import type { SummaryJson } from '../../contract/api/stats.ts';
+import type { TopicJson } from '../../core/topic/settings.ts';
+import type { MailTopicReader } from '../../doctor/alert-receivers.ts';
 import type { DaemonReader } from '../../doctor/daemon.ts';
 import { runDoctor } from '../../doctor/doctor.ts';
 import type { Finding } from '../../doctor/finding.ts';
+import { doctorLimits } from '../../doctor/limits.ts';
 import { ApiClient } from '../daemon/api-client.ts';
 import { findDaemon } from '../daemon/find-daemon.ts';
+import { readPages } from '../daemon/read-pages.ts';
 import { Exit } from '../exit.ts';
 import { printData, printItems } from '../output/output.ts';
 
@@ -33,12 +37,25 @@ export function register(program: Command): void {
     .action(doctor);
 }
 
-const reader: DaemonReader = {
+const reader: DaemonReader & MailTopicReader = {
   ready: (dataDir) => read(dataDir, 'readyz'),
   held: async (dataDir) => {
     const { held } = await read<Partial<SummaryJson>>(dataDir, 'v1', 'summary');
     if (held === undefined) throw new Exit('failed', 'the daemon is older than this command: dq reload');
     return held;
+  },
+  mailTopics: async (dataDir) => {
+    const client = new ApiClient(findDaemon({ dataDir }, {}));
+    const names: string[] = [];
+    await readPages<TopicJson>(
+      client,
+      { path: ['v1', 'topics'] },
+      doctorLimits.mailTopicsRead,
+      ({ json: { items } }) => {
+        names.push(...items.filter(({ alertEmails }) => alertEmails.length > 0).map(({ topic }) => topic));
+      },
+    );
+    return names;
   },
 };
 

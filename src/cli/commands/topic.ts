@@ -1,6 +1,7 @@
 // dq topic: registers, shows, changes, pauses and deletes topics.
 
 import type { Command } from 'commander';
+import type { AlertsJson } from '../../contract/api/alert.ts';
 import type { ScheduleJson } from '../../contract/api/schedule.ts';
 import type { ReplyOf } from '../../contract/api/schema.ts';
 import type { RotatedSecretJson, removeTopicSchema, TopicWithSecretJson } from '../../contract/api/topic.ts';
@@ -134,6 +135,7 @@ async function addTopic(topic: string, flags: AddFlags): Promise<void> {
     throw new Exit('failed', `topic ${topic} exists; change it with dq topic set`);
   });
   if (flags.json) return;
+  await warnWithoutMail(reply.json, settings, flags);
   // dq signs callbacks alone.
   if (reply.json.delivery !== 'push') {
     say(`dq: registered ${topic}`);
@@ -168,6 +170,27 @@ function sayVerdicts(topic: TopicJson, given: object): void {
 const sampleMax = 80;
 const nextWords = { ack: 'done', retry: 'retried', bury: 'dead letter' } as const;
 
+/** Warns of alert addresses, where `given` changes them, that get no mail. */
+async function warnWithoutMail(
+  { alertEmails, alertHooks }: TopicJson,
+  given: object,
+  flags: DaemonOptions,
+): Promise<void> {
+  if (!('alertEmails' in given) || alertEmails.length === 0) return;
+  const call = { path: ['v1', 'alerts'], query: { limit: 1 } };
+  // The topic is stored; a caller whose rights do not reach the alerts gets no warning.
+  const channels = await clientOf(flags)
+    .call<AlertsJson>(call)
+    .then(({ json: { mail } }) => mail)
+    .catch(() => undefined);
+  if (channels === undefined || channels.server) return;
+  const others = [...alertHooks, ...channels.defaultHooks];
+  const way = others.length > 0 ? `to ${others.join(', ')}` : 'to the error log';
+  say(
+    `dq: warning: no mail server is configured (smtp.url); alerts go ${way} only; see dq help dead-letters-alerts`,
+  );
+}
+
 function secretOf({ secret, callback }: AddFlags): string | undefined {
   if (secret !== trialWord) return secret;
   if (callback !== undefined && isLocalCallback(callback)) return trialSecret;
@@ -182,7 +205,10 @@ async function change(topic: string, flags: DaemonOptions & TopicFlags): Promise
   if (Object.keys(json).length === 0)
     throw new Exit('usage', 'give a setting to change (dq topic set --help)');
   const reply = await written<TopicJson>(flags, { method: 'PATCH', path: ['v1', 'topics', topic], json });
-  if (!flags.json) sayVerdicts(reply.json, json);
+  if (!flags.json) {
+    await warnWithoutMail(reply.json, json, flags);
+    sayVerdicts(reply.json, json);
+  }
   say(`dq: changed ${topic}; effective within 2 s`);
 }
 
