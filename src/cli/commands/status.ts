@@ -104,10 +104,10 @@ function tableOf(daemon: DaemonStatus): string {
     UP: ({ startedAt }) => since(startedAt),
     'CPU %': ({ cpuPercent }) => cpuPercent.toFixed(1),
     'RSS MiB': ({ rssBytes }) => mebibytes(rssBytes),
-    'PSS MiB': ({ pssBytes }) => (pssBytes == null ? null : mebibytes(pssBytes)),
     'IN FLIGHT': 'inFlight',
     RESTARTS: 'restarts',
     VERSION: 'version',
+    'PSS MiB': ({ pssBytes }) => (pssBytes == null ? null : mebibytes(pssBytes)),
   });
 }
 

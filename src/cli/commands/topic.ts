@@ -18,6 +18,7 @@ import {
   agree,
   escapeControls,
   excerpt,
+  instantOf,
   printData,
   printRecord,
   say,
@@ -106,12 +107,17 @@ async function get(topic: string, flags: DaemonOptions): Promise<void> {
   const { json } = await ask<TopicJson>(flags, { path: ['v1', 'topics', topic], needs: ['topic'] });
   if (!flags.json)
     printRecord([
-      ...Object.entries(json).map(
-        ([name, value]) => [name, name === 'target' ? targetText(json.target) : shown(value)] as const,
-      ),
+      ...Object.entries(json).map(([name, value]) => [name, texts[name]?.(json) ?? shown(value)] as const),
       ...(await deliveryLines(topic, flags)),
     ]);
 }
+
+/** Members of a topic that a person reads otherwise than in JSON. */
+const texts: Readonly<Record<string, (topic: TopicJson) => string>> = {
+  target: ({ target }) => targetText(target),
+  createdAt: instantOf('createdAt'),
+  updatedAt: instantOf('updatedAt'),
+};
 
 /** As --target reads it; '' = none. */
 const targetText = (target: TopicJson['target']): string => (target ? formatTarget(target) : '');

@@ -27,8 +27,8 @@ export function escapeControls(text: string): string {
 /** An instant of the API, which is in UTC. On a terminal in local time with its offset, as --since and --at
  *  read it; a pipe gets it as it is. */
 export function shownInstant(at: string, { isTTY }: { readonly isTTY?: boolean } = process.stdout): string {
-  if (isTTY !== true) return at;
   const minutes = -new Date(at).getTimezoneOffset();
+  if (isTTY !== true || minutes === 0) return at;
   const local = new Date(Date.parse(at) + minutes * 60_000).toISOString().slice(0, -1);
   const [hour, minute] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
   const offset = [hour, minute].map((part) => String(part).padStart(2, '0')).join(':');

@@ -80,7 +80,11 @@ export class ControlSocket {
     const asked = parse(request);
     switch (asked?.cmd) {
       case 'status':
-        void this.#handlers.status().then((status) => end(0, { status }));
+        this.#handlers.status().then(
+          (status) => end(0, { status }),
+          // Without an answer, the command says that the daemon does not answer.
+          () => socket.destroy(),
+        );
         break;
       case 'where':
         end(0, { url: this.#handlers.url() });
