@@ -28,7 +28,10 @@ See also: [Configuration](configuration.md) · [Errors](errors.md) · [HTTP API]
 }
 
 function leavesOf(command: Command): readonly Command[] {
-  return command.commands.length === 0 ? [command] : command.commands.flatMap(leavesOf);
+  if (command.commands.length === 0) return [command];
+  // A family that calls the daemon by itself, such as dq console.
+  const own = command.options.some(({ long }) => long === '--url') ? [command] : [];
+  return [...own, ...command.commands.flatMap(leavesOf)];
 }
 
 /** The options that \`dq ls\` shares with \`dq get\`: those of the client. */

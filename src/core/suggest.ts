@@ -49,6 +49,7 @@ const synonyms: readonly (readonly [ours: string, theirs: string])[] = [
   ['stop', 'shutdown quit exit down kill'],
   ['token', 'login user users auth apiKey'],
   ['console', 'ui dashboard web open'],
+  ['dead-letters-alerts, alerts', 'incident incidents'],
 ];
 
 /** The names of dq by each of these words. */

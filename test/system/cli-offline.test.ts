@@ -58,6 +58,7 @@ describe('dq help', () => {
 
   it.each([
     ['stats', 'status'],
+    ['incidents', 'dead-letters-alerts'],
     ['retry-rule', 'retry-rules'],
   ])('help %s: suggests %s, with 2', async (name, near) => {
     const run = await help(name);

@@ -1,4 +1,4 @@
-// dq get: shows one job with its attempts, for some time also after its end; or all that happened to it.
+// dq get: shows one job with its attempts, for some time also after its end; or its changes.
 
 import { type Command, Option } from 'commander';
 import type { AttemptJson, FlowJson, JobJson } from '../../contract/api/job.ts';
@@ -19,7 +19,7 @@ export function register(program: Command): void {
     .argument('<topic>')
     .argument('<id>')
     .addOption(new Option('--body', 'only the bytes of the body').conflicts('flow'))
-    .option('--flow', 'all that happened to the job, oldest first');
+    .option('--flow', 'changes and attempts of the job that dq still knows, oldest first');
 }
 
 async function get(topic: string, id: string, flags: GetFlags): Promise<void> {

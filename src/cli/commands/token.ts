@@ -20,7 +20,7 @@ export function register(program: Command): void {
   const family = program
     .command('token')
     .description('access tokens; once one exists, every request needs one');
-  daemonCommand(family, 'add', 'make a token and print it once; works without a daemon', addToken)
+  daemonCommand(family, 'add', 'make a token and print it once; of a stopped daemon, too', addToken)
     .argument('<name>')
     .option('--scope <list>', scopesHelp, gatherItems)
     .option('--topic <glob>', 'only these topics: order.*; repeatable', gatherItems)
