@@ -16,7 +16,7 @@ export class DqCommand extends Command {
   }
 }
 
-/** For a word that the command does not know; null: no name is near, or the mistake is another one. */
+/** The name that an unknown word means; null: no name is near, or the mistake is another one. */
 function nameMeant(command: Command, message: string, code: string | undefined): string | null {
   if (code === 'commander.unknownOption') {
     const names = command.options.flatMap(({ long, hidden }) => (long && !hidden ? [long] : []));
@@ -27,7 +27,7 @@ function nameMeant(command: Command, message: string, code: string | undefined):
   return near === null ? null : `${pathOf(command)} ${near}`;
 }
 
-/** Of all commands below this one: `topic`, `topic add`, … */
+/** The names of all commands below this one: `topic`, `topic add`, … */
 export function commandNames(command: Command): readonly string[] {
   return command.commands.flatMap((one) => [
     one.name(),
