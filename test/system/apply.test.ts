@@ -193,7 +193,7 @@ schedules: { daily: { topic: a, every: 10m, timezone: Asia/Shanghai, body: { n: 
     const text = await exported('--scope', 'order.*');
     expect(parse(text)).toMatchObject({ scope: ['order.*'], topics: { 'order.a': {}, 'order.b': {} } });
     expect(Object.keys(parse(text).schedules)).toEqual(['s1']);
-    const without = `scope: ['order.*']\ntopics: { order.a: { callbackUrl: "${callbackUrl}" } }\n`;
+    const without = `scope: ['order.*']\ntopics: { order.a: { callbackUrl: "${callbackUrl}" } }\nschedules: {}\n`;
     expect(await apply(without, ['--check'])).toMatchObject({ code: 0 });
     expect(await apply(without, ['--prune', '-y'])).toMatchObject({
       code: 0,
@@ -205,12 +205,22 @@ schedules: { daily: { topic: a, every: 10m, timezone: Asia/Shanghai, body: { n: 
       code: 2,
       stderr: 'dq: --prune: the file has no scope\n',
     });
+    for (const [cut, absent] of [
+      [`scope: ['*']\n`, 'topics'],
+      [`scope: ['*']\ntopics:\nschedules: {}\n`, 'topics'],
+      [`scope: ['*']\ntopics: {}\n`, 'schedules'],
+    ])
+      expect(await apply(cut as string, ['--prune', '-y'])).toMatchObject({
+        code: 2,
+        stderr: `dq: --prune: the file has no ${absent}; for none write ${absent}: {}\n`,
+      });
+    expect(await names('topics')).toEqual(['mail', 'order.a']);
   });
 
   it('a topic with jobs stays, and the rest is done', async () => {
     for (const topic of ['a', 'b']) await add(topic);
     await daemon.api('POST', '/v1/topics/a/jobs?delay=1h', {});
-    const run = await apply('scope: ["*"]\n', ['--prune', '-y']);
+    const run = await apply('scope: ["*"]\ntopics: {}\nschedules: {}\n', ['--prune', '-y']);
     expect(run).toMatchObject({ code: 5, stdout: '- a\n- b\n' });
     expect(run.stderr).toBe(
       'dq: a has 1 jobs, dead letters included, and stays\ndq: 1 of 2 changes are made; topics with jobs that stay: 1\n',

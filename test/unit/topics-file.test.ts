@@ -54,11 +54,56 @@ it.each([
   ['a wrong name', 'schedules:\n  -x: { topic: a, every: 1h }', '2:3', 'name: must be 1 to 64 of A-Z'],
   ['a wrong cron', 'schedules:\n  s: { topic: a, cron: "0 9" }', '2:18', 'cron: must have 5 fields'],
   ['a name twice', 'topics:\n  a: { delivery: pull }\n  a: {}', '3:3', 'Map keys must be unique'],
+  ['a number as a name', 'topics:\n  007: { delivery: pull }', '2:3', '007: is not a text in YAML; write it'],
+  [
+    'a number as a name beside the text',
+    'schedules:\n  "7": { topic: a, every: 1h }\n  7: { topic: a, every: 1h }',
+    '3:3',
+    '7: is not a text in YAML',
+  ],
+  [
+    'a number as the name of a header',
+    `topics:\n  a: { callbackUrl: "${callbackUrl}", headers: { 1e3: x } }`,
+    '2:63',
+    '1e3: is not a text in YAML',
+  ],
+  ['a list as a name', 'topics:\n  ? [a]\n  : {}', '2:5', 'this name: is not a text in YAML'],
+  [
+    'an empty variable',
+    `topics:\n  a: { callbackUrl: "http://\${EMPTY}/x" }`,
+    '2:8',
+    'callbackUrl: EMPTY is empty',
+  ],
+  ['an unknown tag', 'topics:\n  a: { title: !vault abc }', '2:15', 'Unresolved tag: !vault'],
+  [
+    'a tag without JSON',
+    'schedules:\n  s: { topic: a, every: 1h, body: !!set { a } }',
+    '2:35',
+    'Unresolved tag',
+  ],
+  [
+    'a number that JSON lacks',
+    'schedules:\n  s: { topic: a, every: 1h, body: [.nan] }',
+    '2:36',
+    '.nan: would be kept as null; write it in quotes',
+  ],
+  [
+    'a number that would be rounded',
+    'schedules:\n  s: { topic: a, every: 1h, body: { n: 12345678901234567890 } }',
+    '2:40',
+    '12345678901234567890: would be kept as 12345678901234567000; write it in quotes',
+  ],
+  [
+    'another version of YAML',
+    '%YAML 1.1\n---\nschedules: { s: { topic: a, every: 1h, body: { m: yes } } }',
+    '1:1',
+    'must be YAML 1.2',
+  ],
   ['an alias', 'topics:\n  a: &x { delivery: pull }\n  b: *x', '3:6', 'aliases are not supported'],
   ['a list', '- a', '1:1', 'must have the members scope, topics, schedules'],
   ['a scope that is a text', 'scope: order.*', '1:1', 'scope: must be a list of globs'],
 ])('rejects %s with its place', (_what, text, place, message) => {
-  const { problems } = read(text);
+  const { problems } = read(text, { EMPTY: '' });
   expect(problems).toEqual([expect.stringContaining(`dq-topics.yaml:${place}  ${message}`)]);
 });
 
@@ -76,16 +121,16 @@ it('fills in variables in secret, headers and callbackUrl alone', () => {
   a:
     title: "\${HOST}"
     callbackUrl: "http://\${HOST}/\${PATH_}"
-    headers: { x: "a$\${b}", y: "\${EMPTY}" }
+    headers: { x: "a$\${b}", y: "\${WORD}" }
 schedules:
   s: { topic: "\${HOST}", every: 1h, body: { a: "\${HOST}" } }
 `;
-  const { file, problems } = read(text, { HOST: 'app.example', PATH_: 'x', EMPTY: '' });
+  const { file, problems } = read(text, { HOST: 'app.example', PATH_: 'x', WORD: 'w' });
   expect(problems).toEqual([]);
   expect(file.topics[0]?.json).toEqual({
     title: `\${HOST}`,
     callbackUrl: 'http://app.example/x',
-    headers: { x: `a\${b}`, y: '' },
+    headers: { x: `a\${b}`, y: 'w' },
   });
   expect(file.schedules[0]?.json).toEqual({ topic: `\${HOST}`, every: '1h', body: { a: `\${HOST}` } });
 });
@@ -101,4 +146,19 @@ it('reads the example of the manual', () => {
     topics: [{ name: 'order.remind', input: { secret } }],
     schedules: [{ name: 'daily', record: { cron: '0 9 * * *', body: '{"kind":"daily"}' } }],
   });
+});
+
+it('keeps numbers of a body that JSON writes as they are here', () => {
+  const numbers = '[12345678901234567000,1e+300,-0.5,9007199254740991]';
+  const { file, problems } = read(`schedules:\n  s: { topic: a, every: 1h, body: ${numbers} }\n`);
+  expect(problems).toEqual([]);
+  expect(file.schedules[0]?.record.body).toBe(numbers);
+});
+
+it.each([
+  ['', ['scope', 'topics', 'schedules']],
+  ['scope: [a]\ntopics:', ['topics', 'schedules']],
+  ['scope: [a]\ntopics: {}\nschedules: {}', []],
+])('knows the parts that the file lacks: %j', (text, lacks) => {
+  expect(read(text).file.lacks).toEqual(lacks);
 });

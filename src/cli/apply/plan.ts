@@ -55,17 +55,29 @@ export function isInScope(scope: readonly string[], topic: string): boolean {
   return scope.some((glob) => matchesGlob(glob, topic));
 }
 
-/** The mistakes that only the daemon can find, and the changes. `prune`: removes what the scope of the file
- *  has and the file lacks. */
+/** The globs inside which --prune removes what the file lacks. Throws Exit usage for a file that lacks a
+ *  part: without topics it would remove all of them. */
+export function pruneScope({ scope, lacks }: TopicsFile): readonly string[] {
+  const [absent] = lacks;
+  if (absent === undefined && scope !== null) return scope;
+  const isList = absent === 'topics' || absent === 'schedules';
+  throw new Exit(
+    'usage',
+    `--prune: the file has no ${absent}${isList ? `; for none write ${absent}: {}` : ''}`,
+  );
+}
+
+/** The mistakes that only the daemon can find, and the changes. `prune`: globs inside which topics and
+ *  schedules that the file lacks are removed; null: none are. */
 export async function makePlan(
   client: ApiClient,
   file: TopicsFile,
   stored: Stored,
-  prune: boolean,
+  prune: readonly string[] | null,
 ): Promise<{ readonly changes: readonly Change[]; readonly problems: readonly ConfigProblem[] }> {
   if ([...stored.topics.values()].some(({ secretDigest: digest }) => digest === null))
     throw new Exit('failed', 'token: lacks the scope admin; use one that has it');
-  const removed = prune ? removals(file, stored) : { topics: [], schedules: [] };
+  const removed = prune === null ? { topics: [], schedules: [] } : removals(prune, file, stored);
   const problems: ConfigProblem[] = [];
   const topics: Change[] = [];
   for (const entry of file.topics) {
@@ -86,8 +98,7 @@ export async function makePlan(
   return { changes, problems };
 }
 
-function removals({ scope, ...file }: TopicsFile, { topics, schedules }: Stored) {
-  if (scope === null) throw new Exit('usage', '--prune: the file has no scope');
+function removals(scope: readonly string[], file: TopicsFile, { topics, schedules }: Stored) {
   const removal = (kind: Change['kind'], name: string): Change => {
     const call = { method: 'DELETE', path: ['v1', `${kind}s`, name] } as const;
     return { kind, verb: 'remove', name, fields: [], calls: [call] };

@@ -3,7 +3,7 @@
 // mistake with its line and column.
 
 import { Value } from 'typebox/value';
-import { isMap, isScalar, isSeq, type Node, type Pair, visit } from 'yaml';
+import { isAlias, isMap, isScalar, isSeq, type Node, type Pair, visit } from 'yaml';
 import type { ConfigProblem } from '../../config/given.ts';
 import { parseYaml, type YamlText } from '../../config/yaml-text.ts';
 import { ScheduleInput as ScheduleBody } from '../../contract/api/schedule.ts';
@@ -45,6 +45,8 @@ export interface TopicsFile {
   readonly scope: readonly string[] | null;
   readonly topics: readonly TopicEntry[];
   readonly schedules: readonly ScheduleEntry[];
+  /** the parts without a value; `topics: {}` has one */
+  readonly lacks: readonly string[];
 }
 
 const parts = ['scope', 'topics', 'schedules'];
@@ -59,8 +61,8 @@ export function readTopicsFile(
   env: Environment,
 ): { readonly file: TopicsFile; readonly problems: readonly ConfigProblem[] } {
   const yaml = parseYaml(text, label);
-  const unreadable = [...yaml.problems, ...aliasProblems(yaml)];
-  const empty = { scope: null, topics: [], schedules: [] };
+  const unreadable = [...yaml.problems, ...nodeProblems(yaml)];
+  const empty = { scope: null, topics: [], schedules: [], lacks: parts };
   if (unreadable.length > 0) return { file: empty, problems: unreadable };
   const reader = new Reader(yaml, env);
   return { file: reader.read(), problems: reader.problems };
@@ -87,6 +89,7 @@ class Reader {
       scope: this.#scope(part('scope')),
       topics: this.#entries(part('topics'), readTopic),
       schedules: this.#entries(part('schedules'), readSchedule),
+      lacks: parts.filter((name) => isEmpty(part(name)?.value ?? null)),
     };
   }
 
@@ -155,13 +158,22 @@ class Reader {
   }
 }
 
-function aliasProblems({ document, whereOf }: YamlText): readonly ConfigProblem[] {
+function nodeProblems({ document, whereOf }: YamlText): readonly ConfigProblem[] {
   const problems: ConfigProblem[] = [];
+  const report = (at: Node | null, message: string) =>
+    problems.push({ where: whereOf(at?.range?.[0] ?? 0), message });
   visit(document, {
     // An alias could name its own ancestor, or expand a small file without bound.
     Alias: (_key, node) => {
-      const where = whereOf(node.range?.[0] ?? 0);
-      problems.push({ where, message: 'aliases are not supported; write the value here' });
+      report(node, 'aliases are not supported; write the value here');
+    },
+    // The number 007 would name the topic 7.
+    Pair: (_index, { key }) => {
+      if (isAlias(key) || (isScalar(key) && typeof key.value === 'string')) return;
+      report(
+        key as Node | null,
+        `${(isScalar(key) && key.source) || 'this name'}: is not a text in YAML; write it in quotes`,
+      );
     },
   });
   return problems;
@@ -173,9 +185,11 @@ interface Member {
   readonly value: Node | null;
 }
 
+const isEmpty = (node: Node | null): boolean => node === null || (isScalar(node) && node.value === null);
+
 /** Without a value: no members. null: no map. */
 function membersOf(node: Node | null): readonly Member[] | null {
-  if (node === null || (isScalar(node) && node.value === null)) return [];
+  if (node === null || isEmpty(node)) return [];
   if (!isMap(node)) return null;
   return (node.items as Pair<Node | null, Node | null>[]).map(({ key, value }) => ({
     key,
@@ -257,6 +271,8 @@ function filled(value: unknown, env: Environment, fail: (message: string) => voi
       const isName = end === '}' && /^[A-Za-z_]\w*$/.test(name);
       if (!isName) fail(`"${open}" begins a variable; write ${open}NAME}, or $${open} for the text`);
       else if (env[name] === undefined) fail(`${name} is not set`);
+      // Many build servers give an empty text for a secret that they lack.
+      else if (env[name] === '') fail(`${name} is empty`);
       return env[name] ?? whole;
     });
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
