@@ -81,7 +81,7 @@ export function renderConfigFile(): string {
     const indent = parent === '' ? '' : '  ';
     const value = option.defaultText === undefined ? formatValue(option, option.default) : '';
     lines.push(
-      `${indent}# ${option.help}${option.defaultText === undefined ? '' : ` (${option.defaultText})`}`,
+      `${indent}# ${option.help}${option.defaultText === undefined ? '' : `. Default: ${option.defaultText}`}`,
     );
     lines.push(`${indent}# ${name.slice(dot + 1)}: ${value}`.trimEnd());
   }

@@ -690,6 +690,9 @@ describe('show', () => {
   it('config file: loads as the defaults', () => {
     const text = renderConfigFile();
     expect(problemsOf({ yaml: text })).toEqual([]);
+    // A default can have parentheses of its own.
+    expect(text).toContain('# HTTP intake processes. Default: 1 (2 from 4 cores)\n');
+    expect(text).not.toMatch(/\([^()]*\([^()]*\)\)/);
     const uncommented = text
       .split('\n')
       .filter((line) => !/: *$/.test(line) || !line.includes('#'))
