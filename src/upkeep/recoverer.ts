@@ -17,8 +17,9 @@ import { upkeepLimits } from './limits.ts';
 
 export class Recoverer extends Agent {
   readonly #ctx: RoleContext;
-  /** incarnations whose leases are still to be recovered */
-  readonly #dead = new Set<number>();
+  /** Incarnations whose leases are still to be recovered, with monotonicNow() of the news of their death. A
+   *  reserve that they had sent can reach the store after the first look: they are looked for again. */
+  readonly #dead = new Map<number, number>();
   #living: readonly number[] | null = null;
   /** monotonicNow() of the last `who_lives` */
   #askedAt = Number.NEGATIVE_INFINITY;
@@ -43,7 +44,7 @@ export class Recoverer extends Agent {
 
   /** The process of this incarnation has exited: recovers its leases before they expire. */
   ownerDied(incarnation: number): void {
-    this.#dead.add(incarnation);
+    this.#dead.set(incarnation, monotonicNow());
     this.wake();
   }
 
@@ -65,12 +66,13 @@ export class Recoverer extends Agent {
           jobs.recoverOwners(partition, instance, { living }, limits.recoverMax),
         )),
       );
-    for (const dead of this.#dead) {
+    for (const [dead, toldAt] of this.#dead) {
+      const isLate = monotonicNow() - toldAt >= upkeepLimits.recoverEveryMs;
       const failed = await this.#recoverAll((partition) =>
         jobs.recoverOwners(partition, instance, { dead }, limits.recoverMax),
       );
       failures.push(...failed);
-      if (failed.length === 0) this.#dead.delete(dead);
+      if (failed.length === 0 && isLate) this.#dead.delete(dead);
     }
     // Not earlier because of a wake-up by a message.
     if (isDue(this.#nextAt, upkeepLimits.recoverEveryMs)) {
