@@ -59,6 +59,8 @@ export const apiLimits = {
   whyMs: 500,
   whyKeptMs: 1_000,
   whyKeptMax: 100,
+  /** Topics with failures that all notifiers are asked about: as many as one of them names. */
+  failingTopicsMax: 200,
   /** Restores that /v1/journal names, the newest ones. */
   journalRestores: 10,
   /** Bytes of the body of a test call. */

@@ -53,22 +53,43 @@ export interface TopicFailures
   readonly since: number | null;
   /** of the last failure; null: no reply */
   readonly lastStatus: number | null;
+  /** of the newest failures, as many as decide whether a topic fails, epoch ms; absent: of a notifier of an
+   *  earlier version */
+  readonly lastFailuresAt?: readonly number[];
 }
 
-/** Of one topic, as several notifiers know it. */
-export function mergeFailures(a: TopicFailures, b: TopicFailures): TopicFailures {
-  const lastSuccessAt = Math.max(a.lastSuccessAt ?? 0, b.lastSuccessAt ?? 0) || null;
-  const starts = [a.since, b.since].filter((since) => since !== null);
-  const newest = (a.since ?? 0) >= (b.since ?? 0) ? a : b;
+/** By topic, as several notifiers know it. */
+export function mergeFailures(parts: readonly TopicFailures[]): ReadonlyMap<string, TopicFailures> {
+  const byTopic = grouped(parts, ({ topic }) => topic);
+  return new Map(Array.from(byTopic, ([topic, same]) => [topic, mergeTopic(same)]));
+}
+
+/** A success at one notifier ends the failures in a row that another one has seen before it. */
+function mergeTopic(parts: readonly TopicFailures[]): TopicFailures {
+  const sum = (get: (part: TopicFailures) => number) => parts.reduce((total, part) => total + get(part), 0);
+  const lastSuccessAt = Math.max(...parts.map((part) => part.lastSuccessAt ?? 0));
+  const inRow = (part: TopicFailures) => failuresAfter(lastSuccessAt, part);
+  const starts = parts.filter((part) => inRow(part) > 0).map(({ since }) => since ?? 0);
+  const newest = parts.reduce((a, b) => (lastFailureAt(a) >= lastFailureAt(b) ? a : b));
   return {
     ...newest,
-    delivered: a.delivered + b.delivered,
-    failed: a.failed + b.failed,
-    failuresInRow: a.failuresInRow + b.failuresInRow,
-    lastSuccessAt,
-    // A success at one notifier ends the failures that another one has seen before it.
-    since: starts.length === 0 ? null : Math.max(Math.min(...starts), lastSuccessAt ?? 0),
+    delivered: sum(({ delivered }) => delivered),
+    failed: sum(({ failed }) => failed),
+    failuresInRow: sum(inRow),
+    lastSuccessAt: lastSuccessAt || null,
+    since: starts.length === 0 ? null : Math.max(Math.min(...starts), lastSuccessAt),
   };
+}
+
+const lastFailureAt = ({ lastFailuresAt, since }: TopicFailures): number =>
+  Math.max(since ?? 0, ...(lastFailuresAt ?? []));
+
+/** Of the failures in a row those after a success of any notifier. Of more than TopicFailures lists: at least
+ *  those that it lists. */
+function failuresAfter(successAt: number, { since, failuresInRow, lastFailuresAt }: TopicFailures): number {
+  if (since === null) return 0;
+  if (since >= successAt) return failuresInRow;
+  return (lastFailuresAt ?? []).filter((at) => at >= successAt).length;
 }
 
 /** As the topic states of the console: 5 minutes. */

@@ -11,6 +11,8 @@ import {
   type TopicFailures,
 } from '../core/endpoint.ts';
 import type { AttemptReason } from '../core/job.ts';
+import { reaches } from '../core/token.ts';
+import type { Questions } from '../process/questions.ts';
 import { notifierLimits } from './limits.ts';
 
 const stepMs = endpointWindowMs / notifierLimits.endpointSteps;
@@ -24,7 +26,8 @@ export class TopicCalls {
   running = 0;
   #failuresInRow = 0;
   #lastSuccessAt: number | null = null;
-  #lastFailureAt: number | null = null;
+  /** the newest ones */
+  #lastFailuresAt: readonly number[] = [];
   #lastReason: AttemptReason | null = null;
   #lastStatus: number | null = null;
   /** the first failure after the last success */
@@ -42,6 +45,10 @@ export class TopicCalls {
     return Math.max(this.#lastSuccessAt ?? 0, this.#lastFailureAt ?? 0);
   }
 
+  get #lastFailureAt(): number | null {
+    return this.#lastFailuresAt.at(-1) ?? null;
+  }
+
   /** `reason`: null for a success; `status`: null without a reply; `nowMs`: storage clock */
   judged(reason: AttemptReason | null, status: number | null, durationMs: number, nowMs: number): void {
     if (reason === null) {
@@ -51,7 +58,7 @@ export class TopicCalls {
     } else {
       this.#failuresInRow += 1;
       this.#failingSince ??= nowMs;
-      this.#lastFailureAt = nowMs;
+      this.#lastFailuresAt = [...this.#lastFailuresAt, nowMs].slice(-notifierLimits.lastFailuresKept);
       this.#lastReason = reason;
       this.#lastStatus = status;
     }
@@ -89,9 +96,17 @@ export class TopicCalls {
 
   failures(nowMs: number): TopicFailures {
     const { delivered, failed, failuresInRow, lastSuccessAt, lastReason } = this.part(nowMs, false);
-    const since = this.#failingSince;
-    const counts = { delivered, failed, failuresInRow, lastSuccessAt };
-    return { topic: this.topic, ...counts, since, lastReason, lastStatus: this.#lastStatus };
+    return {
+      topic: this.topic,
+      delivered,
+      failed,
+      failuresInRow,
+      lastSuccessAt,
+      since: this.#failingSince,
+      lastReason,
+      lastStatus: this.#lastStatus,
+      lastFailuresAt: this.#lastFailuresAt,
+    };
   }
 
   #count(index: number): void {
@@ -124,6 +139,17 @@ export class EndpointCalls {
 
   all(): Iterable<TopicCalls> {
     return this.#topics.values();
+  }
+
+  /** The answer to the question `failures`, those with the most failures first. */
+  failures({ topics, names }: Questions['failures']['params'], nowMs: number): readonly TopicFailures[] {
+    const asked = names?.flatMap((name) => this.#topics.get(name) ?? []) ?? [...this.all()];
+    return asked
+      .filter(({ topic }) => reaches({ scopes: [], topics }, topic))
+      .map((calls) => calls.failures(nowMs))
+      .filter(({ failed, failuresInRow }) => names !== undefined || failed + failuresInRow > 0)
+      .sort((a, b) => b.failed - a.failed || b.failuresInRow - a.failuresInRow)
+      .slice(0, notifierLimits.failingTopicsMax);
   }
 
   #hasSpace(nowMs: number): boolean {

@@ -164,6 +164,8 @@ export const notifierLimits = {
   /** Topics whose calls are counted for the endpoints (1.2 KB each), and the steps of their window. */
   endpointTopicsKept: 2_000,
   endpointSteps: 10,
+  /** Failures of a topic whose times are kept: contractLimits.failingInRow of them decide. */
+  lastFailuresKept: 3,
   /** Topics of an answer about failures: ten times those that the console shows, 30 KB. */
   failingTopicsMax: 200,
   /** Endpoints of an answer: some screens; 30 KB with the names of a few topics each. */

@@ -9,7 +9,7 @@ import { openFilesMax } from '../config/open-files.ts';
 import { brokersOf } from '../core/broker.ts';
 import { createClock } from '../core/calendar.ts';
 import type { CapacityReason } from '../core/capacity-reasons.ts';
-import { type EndpointPart, mergeEndpoints, originOf, type TopicFailures } from '../core/endpoint.ts';
+import { type EndpointPart, mergeEndpoints, originOf } from '../core/endpoint.ts';
 import { limits } from '../core/limits.ts';
 import { reaches } from '../core/token.ts';
 import type { Partition } from '../ports/job-store.ts';
@@ -165,7 +165,7 @@ class Notifier implements Role {
       capacity: ({ topic }) => this.#explain(topic),
       running: ({ topic, id, version }) => this.#deliverer.since({ topic, id }, version),
       endpoints: (asked) => this.#endpointsOf(asked),
-      failures: (asked) => this.#failuresOf(asked),
+      failures: (asked) => this.#endpoints.failures(asked, this.#ctx.clock.now()),
       test_call: (asked) => this.#testCall(asked),
     });
     this.#facts.start();
@@ -339,17 +339,6 @@ class Notifier implements Role {
       .sort((a, b) => b.lastAt - a.lastAt)
       .map((calls) => calls.part(nowMs, this.#capacity.isProbing(calls.topic)));
     return mergeEndpoints('topics', parts).slice(0, notifierLimits.endpointsMax);
-  }
-
-  /** The topics with the most failures first. */
-  #failuresOf({ topics }: Questions['failures']['params']): readonly TopicFailures[] {
-    const nowMs = this.#ctx.clock.now();
-    return [...this.#endpoints.all()]
-      .filter(({ topic }) => reaches({ scopes: [], topics }, topic))
-      .map((calls) => calls.failures(nowMs))
-      .filter(({ failed, failuresInRow }) => failed + failuresInRow > 0)
-      .sort((a, b) => b.failed - a.failed || b.failuresInRow - a.failuresInRow)
-      .slice(0, notifierLimits.failingTopicsMax);
   }
 
   #onEnded(): void {

@@ -17,8 +17,13 @@ export interface Questions {
   readonly running: Asked<'notifier', JobKey & { readonly version: Version }, number | null>;
   /** the endpoints of visible topics that the notifier has called; with a topic: only that of its URL */
   readonly endpoints: Asked<'notifier', TopicFilter, readonly EndpointPart[]>;
-  /** the visible topics with failed attempts within the window of endpoints, or since their last success */
-  readonly failures: Asked<'notifier', Pick<TopicFilter, 'topics'>, readonly TopicFailures[]>;
+  /** the visible topics with failed attempts within the window of endpoints, or since their last success;
+   *  with names: those that the notifier has called, also without failures */
+  readonly failures: Asked<
+    'notifier',
+    Pick<TopicFilter, 'topics'> & { readonly names?: readonly string[] },
+    readonly TopicFailures[]
+  >;
   /** makes one call that changes nothing. Asked of one notifier; takes up to the topic's timeout */
   readonly test_call: Asked<'notifier', TestCall, TestCallResult>;
   /** samples of the newest attempts of visible topics, newest first. `since`: epoch ms, when they begin */

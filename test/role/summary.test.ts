@@ -5,6 +5,8 @@ import { describe, expect, it } from 'vitest';
 import type { TopicAttentionJson } from '../../src/contract/api/stats.ts';
 import type { TopicFailures } from '../../src/core/endpoint.ts';
 import { version } from '../../src/core/version.ts';
+import { EndpointCalls } from '../../src/notifier/endpoint-calls.ts';
+import type { Questions } from '../../src/process/questions.ts';
 import { bury } from '../support/handmade.ts';
 import { startIntake, tokenFor } from '../support/intake.ts';
 import { until } from '../support/until.ts';
@@ -129,17 +131,22 @@ describe('topics that need attention', () => {
   const values = { running: 64, concurrency: 64 };
   const full = { code: 'concurrency_reached', message: 'm', remedy: 'r', values } as const;
 
+  type Failures = readonly TopicFailures[] | null;
+
   /** `failures`: what each notifier says. */
   async function startWith(
-    failures: readonly (readonly TopicFailures[] | null)[],
+    failures: readonly (Failures | ((asked: Questions['failures']['params']) => Failures))[],
     topics: readonly string[],
   ) {
     const dq = await startIntake({
       onSend: (message, answer) => {
         if (message.kind !== 'ask') return;
         const { call, question } = message;
-        const says = (n: number) =>
-          question.name === 'failures' ? failures[n] : question.name === 'capacity' ? [full] : null;
+        const says = (n: number) => {
+          const own = failures[n];
+          if (question.name !== 'failures') return question.name === 'capacity' ? [full] : null;
+          return typeof own === 'function' ? own(question.params as never) : own;
+        };
         const answers = failures.map((_, n) => ({ process: `n${n}`, answer: says(n) ?? null }));
         answer({ kind: 'answers', call, answers });
       },
@@ -158,9 +165,10 @@ describe('topics that need attention', () => {
   it('a topic fails by what the notifiers count together, since the first failure after a success', async () => {
     const first = {
       ...calls,
-      failed: 2,
-      failuresInRow: 2,
+      failed: 3,
+      failuresInRow: 3,
       since: at,
+      lastFailuresAt: [at, at + minute + 1, at + minute + 2],
       lastReason: 'status',
       lastStatus: 502,
     } as const;
@@ -184,6 +192,37 @@ describe('topics that need attention', () => {
         ...{ oldest: null, failure: { reason: 'timeout', status: null } },
       },
     ]);
+  });
+
+  it('the successes of notifiers without failures count, too', async () => {
+    const notifiers = Array.from({ length: 4 }, () => new EndpointCalls());
+    const { dq, attention } = await startWith(
+      notifiers.map((one) => (asked) => one.failures(asked, at)),
+      ['pay.check', 'order.close'],
+    );
+    const judge = (n: number, topic: string, reason: 'timeout' | null, times: number) => {
+      for (let time = 0; time < times; time += 1)
+        notifiers[n]?.of(topic, 'http://a', at)?.judged(reason, null, 1, at);
+    };
+    // One of 20 at the first notifier, and one of 320 together.
+    judge(0, 'pay.check', 'timeout', 1);
+    judge(0, 'pay.check', null, 19);
+    for (const n of [1, 2, 3]) judge(n, 'pay.check', null, 100);
+    for (const n of [0, 1, 2]) judge(n, 'order.close', 'timeout', 1);
+    for (const topic of ['pay.check', 'order.close']) await dq.push(topic, '1', '?delay=1h');
+    expect((await attention()).map(({ topic }) => topic)).toEqual(['order.close']);
+  });
+
+  it('failures in a row end with the window, where the topic has no jobs', async () => {
+    const over = { ...calls, failuresInRow: 3, since: at, lastFailuresAt: [at, at, at] };
+    const { dq, attention } = await startWith(
+      [[over, { ...over, topic: 'order.close' }]],
+      ['pay.check', 'order.close'],
+    );
+    const day = Number(new Date().toISOString().slice(0, 10).replaceAll('-', ''));
+    await dq.registry.addStats([{ topic: 'pay.check', day, name: 'retried', n: 3 }]);
+    await dq.push('order.close', '1', '?delay=1h');
+    expect((await attention()).map(({ topic }) => topic)).toEqual(['order.close']);
   });
 
   it('where only a part of the attempts fails, no moment is its beginning', async () => {

@@ -1,6 +1,13 @@
 // What a notifier counts for the endpoints, and how the counts of topics and notifiers are merged.
 import { describe, expect, it } from 'vitest';
-import { durationAt, durationGroups, groupOf, mergeEndpoints } from '../../src/core/endpoint.ts';
+import { contractLimits } from '../../src/contract/api/limits.ts';
+import {
+  durationAt,
+  durationGroups,
+  groupOf,
+  mergeEndpoints,
+  mergeFailures,
+} from '../../src/core/endpoint.ts';
 import { EndpointCalls, TopicCalls } from '../../src/notifier/endpoint-calls.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 
@@ -57,6 +64,39 @@ describe('endpoint', () => {
     expect(at(0.96)).toBeGreaterThan(2_000);
     expect(at(1, 2_500), 'not more than the longest').toBe(2_500);
     expect(groupOf(1e9)).toBe(durationGroups.length - 1);
+  });
+
+  it('failures in a row are those after the last success of any notifier', () => {
+    const [a, b, c] = [0, 1, 2].map(() => new TopicCalls('t', 'http://a')) as [
+      TopicCalls,
+      TopicCalls,
+      TopicCalls,
+    ];
+    const merged = () => mergeFailures([a, b, c].map((calls) => calls.failures(start + 10))).get('t');
+    a.judged('connect', null, 1, start);
+    a.judged('connect', null, 1, start + 1);
+    b.judged('status', 502, 1, start + 2);
+    expect(merged()).toMatchObject({ failuresInRow: 3, since: start, lastReason: 'status', lastStatus: 502 });
+    c.judged(null, null, 1, start + 3);
+    expect(merged()).toMatchObject({
+      ...{ delivered: 1, failed: 3, failuresInRow: 0, since: null, lastSuccessAt: start + 3 },
+    });
+    a.judged('timeout', null, 1, start + 4);
+    expect(merged()).toMatchObject({ failuresInRow: 1, since: start + 3, lastReason: 'timeout' });
+    c.judged('connect', null, 1, start + 5);
+    b.judged('connect', null, 1, start + 6);
+    expect(merged()).toMatchObject({ failuresInRow: 3, since: start + 3 });
+    expect(notifierLimits.lastFailuresKept).toBeGreaterThanOrEqual(contractLimits.failingInRow);
+  });
+
+  it('asked by name, a notifier says that a topic has no failures', () => {
+    const all = new EndpointCalls();
+    for (const topic of ['a.well', 'b.well']) all.of(topic, 'http://a', start)?.judged(null, null, 1, start);
+    const topics = ['a.*'];
+    expect(all.failures({ topics }, start)).toEqual([]);
+    expect(all.failures({ topics, names: ['a.well', 'a.other', 'b.well'] }, start)).toMatchObject([
+      { topic: 'a.well', delivered: 1, failed: 0, lastSuccessAt: start },
+    ]);
   });
 
   it('a changed origin begins at zero', () => {

@@ -13,7 +13,9 @@ import type { FoundJob, JobState } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { KnownTopic } from '../../core/topic/topic.ts';
 import type { DeadGroup } from '../../ports/job-store.ts';
+import type { Questions } from '../../process/questions.ts';
 import type { RoleContext } from '../../process/role.ts';
+import { apiLimits } from '../limits.ts';
 import type { MasterQuestions } from '../master-questions.ts';
 import { isFailing } from './failing.ts';
 import { heldBy } from './held-topics.ts';
@@ -67,17 +69,23 @@ export class TopicAttention {
     };
   }
 
-  /** By topic. Empty without an answer of a notifier. */
+  /** By topic. Empty without an answer of a notifier. Notifiers without failures do not name a topic by
+   *  themselves: all are asked about the topics that one of them names. */
   async #failures(topics: readonly string[]): Promise<ReadonlyMap<string, TopicFailures>> {
-    const answers = await this.#counted.of(JSON.stringify(topics), () =>
-      this.#questions.ask('failures', { topics }),
+    const named = mergeFailures(await this.#counts({ topics }));
+    const names = Array.from(named.values())
+      .sort((a, b) => b.failed - a.failed || b.failuresInRow - a.failuresInRow)
+      .slice(0, apiLimits.failingTopicsMax)
+      .map(({ topic }) => topic);
+    if (names.length === 0) return named;
+    return new Map([...named, ...mergeFailures(await this.#counts({ topics, names }))]);
+  }
+
+  async #counts(asked: Questions['failures']['params']): Promise<readonly TopicFailures[]> {
+    const answers = await this.#counted.of(JSON.stringify(asked), () =>
+      this.#questions.ask('failures', asked),
     );
-    const byTopic = new Map<string, TopicFailures>();
-    for (const one of (answers ?? []).flatMap(({ answer }) => answer ?? [])) {
-      const known = byTopic.get(one.topic);
-      byTopic.set(one.topic, known === undefined ? one : mergeFailures(known, one));
-    }
-    return byTopic;
+    return (answers ?? []).flatMap(({ answer }) => answer ?? []);
   }
 
   /** The oldest jobs of the topics that are late: of those with the most ready jobs, and of the jobs that
@@ -230,10 +238,12 @@ function reasonsOf(
     failed: today.retried + today.dead,
     failuresInRow: 0,
   };
+  // Without jobs, nothing ends the failures in a row of a topic that is not called any more.
+  const isCalled = failures !== undefined && failures.delivered + failures.failed > 0;
   const hasLive = waiting(line) + states.reserved > 0;
   const holds = (why: HeldTopic['why']): boolean => held === why && hasLive;
   const applies: Readonly<Record<Reason, boolean>> = {
-    failing: isFailing(known) && (failures !== undefined || hasLive),
+    failing: isFailing(known) && (hasLive || isCalled),
     late: isLate,
     dead_letters: states.dead > 0,
     offline: holds('offline'),
