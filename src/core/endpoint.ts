@@ -53,6 +53,8 @@ export interface TopicFailures
   readonly since: number | null;
   /** of the last failure; null: no reply */
   readonly lastStatus: number | null;
+  /** the last failure in words; '': it has a reply; absent: of a notifier of an earlier version */
+  readonly lastDetail?: string;
   /** of the newest failures, as many as decide whether a topic fails, epoch ms; absent: of a notifier of an
    *  earlier version */
   readonly lastFailuresAt?: readonly number[];

@@ -233,7 +233,7 @@ export class Deliverer {
           }),
     };
     ctx.metrics.observe('dq_callback_seconds', durationMs / 1_000);
-    counted?.judged(reason, status, durationMs, call.nowMs);
+    counted?.judged(reason, status, durationMs, call.nowMs, attempt.detail);
     if (!counts) {
       this.#log(held, attempt, { kind: 'release' }, detail);
       settler.release(held);

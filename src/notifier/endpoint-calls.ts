@@ -30,6 +30,7 @@ export class TopicCalls {
   #lastFailuresAt: readonly number[] = [];
   #lastReason: AttemptReason | null = null;
   #lastStatus: number | null = null;
+  #lastDetail = '';
   /** the first failure after the last success */
   #failingSince: number | null = null;
   readonly #counts = new Uint32Array(width * notifierLimits.endpointSteps);
@@ -49,8 +50,15 @@ export class TopicCalls {
     return this.#lastFailuresAt.at(-1) ?? null;
   }
 
-  /** `reason`: null for a success; `status`: null without a reply; `nowMs`: storage clock */
-  judged(reason: AttemptReason | null, status: number | null, durationMs: number, nowMs: number): void {
+  /** `reason`: null for a success; `status`: null without a reply; `detail`: the failure of a call without a
+   *  reply, in words; `nowMs`: storage clock */
+  judged(
+    reason: AttemptReason | null,
+    status: number | null,
+    durationMs: number,
+    nowMs: number,
+    detail = '',
+  ): void {
     if (reason === null) {
       this.#failuresInRow = 0;
       this.#failingSince = null;
@@ -61,6 +69,7 @@ export class TopicCalls {
       this.#lastFailuresAt = [...this.#lastFailuresAt, nowMs].slice(-notifierLimits.lastFailuresKept);
       this.#lastReason = reason;
       this.#lastStatus = status;
+      this.#lastDetail = detail;
     }
     const at = this.#place(Math.floor(nowMs / stepMs)) * width;
     this.#count(at + (reason === null ? 0 : 1));
@@ -105,6 +114,7 @@ export class TopicCalls {
       since: this.#failingSince,
       lastReason,
       lastStatus: this.#lastStatus,
+      lastDetail: this.#lastDetail,
       lastFailuresAt: this.#lastFailuresAt,
     };
   }

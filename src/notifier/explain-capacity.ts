@@ -166,13 +166,13 @@ function fullReason(
     return {
       code: 'half_of_slots',
       message: `${running} calls run, and one topic gets at most half of the ${budget.slots} slots (${calls})`,
-      remedy: 'answer faster, raise notifier.slots or notifier.workers',
+      remedy: `make the receiver answer faster; where it answers in time (dq topic test ${topic}), raise notifier.slots or notifier.workers`,
       values: { running, limit: calls, slots: budget.slots },
     };
   return {
     code: 'concurrency_reached',
     message: `${running} of ${calls} calls run (concurrency ${concurrency} over ${share.count} notifiers)`,
-    remedy: `answer faster, or raise concurrency: dq topic set ${topic} --concurrency N`,
+    remedy: `make the receiver answer faster; where it answers in time (dq topic test ${topic}), raise concurrency: dq topic set ${topic} --concurrency N`,
     values: { running, limit: calls, concurrency, notifiers: share.count },
   };
 }
@@ -207,8 +207,8 @@ function ofTarget(
   if (target.isAiling)
     reasons.push({
       code: 'ailing',
-      message: `${unreachedInRow} attempts in a row did not reach the receiver; at most ${target.capacity} calls probe it at once, ${running} run`,
-      remedy: 'one success lifts this; the notify log has the error of each attempt',
+      message: `${unreachedInRow} attempts in a row did not reach the receiver; at most ${target.capacity} calls probe it at once; its calls that run now: ${running}`,
+      remedy: `one success lifts this; dq topic test ${target.topic.topic} makes a call now`,
       values: { attemptsInRow: unreachedInRow, ...restricted },
     });
   if (target.ramp !== null)
@@ -222,14 +222,14 @@ function ofTarget(
   if (target.isSlow)
     reasons.push({
       code: 'slow_calls',
-      message: `a call ran for longer than ${formatDuration(Math.round(target.patienceMs))}, so the topic gets probes only; ${running} run`,
+      message: `a call ran for longer than ${formatDuration(Math.round(target.patienceMs))}, so new calls of the topic are probes; its calls that run now: ${running}`,
       remedy: 'one success or quick reply lifts this; check why the receiver hangs',
       values: { patienceMs: Math.round(target.patienceMs), ...restricted },
     });
   if (health.isAiling)
     reasons.push({
       code: 'origin_ailing',
-      message: `${target.origin} does not answer; its ${health.targets} called topics share ${notifierLimits.ailingOriginCallsMax} probes, ${health.probes} run`,
+      message: `${target.origin} does not answer; at most ${notifierLimits.ailingOriginCallsMax} probes call it at once, over all topics; probes that run now: ${health.probes}`,
       remedy: 'bring the server of the callback URL, or the broker, back; one reply of it lifts this',
       values: {
         origin: target.origin,

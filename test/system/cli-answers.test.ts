@@ -56,6 +56,31 @@ it('dead ls: filters by the reasons and the status', async () => {
   expect(api.calls[0]?.url).toContain('/v1/dead?topic=t&reason=gone&lastReason=status&status=5xx&');
 });
 
+it('explain: a reason of all notifiers is one line, others name the notifiers; the store may be away', async () => {
+  const because = (code: string, message: string) => ({ code, message, remedy: 'r', values: {} });
+  const [all, some] = [because('isolation', 'all wait'), because('rate_reached', 'rate 4')];
+  const lost = because('store_unavailable', 'the store cannot count the jobs (unavailable)');
+  const notifiers = [[all, some], [some, all], [all], null].map((reasons, n) => ({
+    notifier: `n${n}`,
+    reasons,
+  }));
+  const answers = { topic: 't', states: null, attention: null, delayed: null, reasons: [lost] };
+  const api = await scriptedApi(() => ({
+    status: 200,
+    json: { ...answers, notifiers: notifiers.slice(0, 3) },
+  }));
+  expect((await runDq(['explain', 't', '--url', api.url])).stdout).toBe(
+    't: the store cannot count the jobs (unavailable)\ndelivery  all wait (r)\ndelivery  n0, n1: rate 4 (r)\n',
+  );
+  const silent = await scriptedApi(() => ({ status: 200, json: { ...answers, reasons: [], notifiers } }));
+  expect((await runDq(['explain', 't', '--url', silent.url])).stdout).toBe(
+    't: the store does not answer\n' +
+      'delivery  n0, n1, n2: all wait (r)\n' +
+      'delivery  n0, n1: rate 4 (r)\n' +
+      'delivery  n3: does not answer; dq status shows the processes\n',
+  );
+});
+
 it('an address where nothing listens: says what to do', async () => {
   const run = await runDq(['topic', 'ls', '--url', 'http://127.0.0.1:1']);
   expect(run.code).toBe(69);

@@ -400,7 +400,9 @@ describe('dq dead', () => {
     const listed = await dq(['dead', 'ls', '--topic', 'gone']);
     expect(listed.stdout.trimEnd().split('\n')).toHaveLength(4);
     expect(listed.stdout).toMatch(/^gone +a +\S+Z +gone +status +410 +1 +已取消$/m);
-    expect((await dq(['explain', 'gone'])).stdout).toMatch(/^last dead +[abc]: gone status 410 已取消$/m);
+    expect((await dq(['explain', 'gone'])).stdout).toMatch(
+      /^gone: receiver \S+ fails since \S+Z \(3 in a row\): status 410; 3 dead; try: dq topic test gone; /,
+    );
     const two = await dq(['dead', 'ls', 'gone', '--limit', '2']);
     expect(two.stdout.trimEnd().split('\n')).toHaveLength(3);
     expect(two.stderr).toContain('more than 2');
@@ -525,7 +527,7 @@ describe('dq on topics, jobs and the data of a daemon', () => {
 
     const table = (await dq(['topic', 'ls', '--search', 'whole.close'])).stdout.trimEnd().split('\n');
     expect(table).toHaveLength(2);
-    expect(table[0]).toMatch(/^TOPIC +STATE +DELAY +PRIORITY +CALLBACK +OWNER +TITLE$/);
+    expect(table[0]).toMatch(/^TOPIC +STATE +WAITING +LATE +DEAD +DELAY +PRIORITY +CALLBACK +OWNER +TITLE$/);
     expect((await dq(['topic', 'get', 'whole.close'])).stdout).toMatch(/^backoff +15s, 3m$/m);
 
     expect((await dq(['topic', 'set', 'whole.close', '--rule', '', '--delay', '1m'])).code).toBe(0);

@@ -687,7 +687,8 @@ describe('explain', () => {
       {
         code: 'concurrency_reached',
         message: '1 of 1 calls run (concurrency 1 over 1 notifiers)',
-        remedy: 'answer faster, or raise concurrency: dq topic set t --concurrency N',
+        remedy:
+          'make the receiver answer faster; where it answers in time (dq topic test t), raise concurrency: dq topic set t --concurrency N',
         values: { running: 1, limit: 1, concurrency: 1, notifiers: 1 },
       },
     ]);

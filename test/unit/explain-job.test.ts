@@ -24,6 +24,16 @@ it('a running job: its start and its notifier, as far as the daemon names them',
   );
 });
 
+it('a ready job: its next attempt has no time, only jobs before it', () => {
+  const waits = { state: 'ready', nextAttempts: [{ attempt: 2, at: second(10.4) }] };
+  expect(line('next attempt', { ...waits, why: { code: 'probing', ahead: 345 } }, 10)).toBe(
+    '2 of 3, after the jobs before it',
+  );
+  expect(line('next attempt', { ...waits, why: { code: 'ahead', ahead: 0 } }, 10)).toBe('2 of 3');
+  const later = { nextAttempts: waits.nextAttempts, why: { code: 'waits_to_retry', at: second(10.4) } };
+  expect(line('next attempt', later, 10)).toBe(`2 of 3, at ${second(10.4)}`);
+});
+
 it('a job past its deadline: what it waits for', () => {
   const dies = (state: string, why: object) => line('deadline', { state, why, deadline: second(20) }, 30);
   expect(dies('ready', { code: 'ahead' })).toMatch(/it dies when its turn comes$/);

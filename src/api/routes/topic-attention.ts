@@ -6,6 +6,7 @@
 
 import { contractLimits } from '../../contract/api/limits.ts';
 import { attentionReasons, type TopicAttentionJson } from '../../contract/api/stats.ts';
+import { formatTarget } from '../../core/broker.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { mergeFailures, type TopicFailures } from '../../core/endpoint.ts';
 import type { HeldTopic } from '../../core/held-topics.ts';
@@ -13,7 +14,7 @@ import type { FoundJob, JobState } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { KnownTopic } from '../../core/topic/topic.ts';
 import type { DeadGroup } from '../../ports/job-store.ts';
-import type { Questions } from '../../process/questions.ts';
+import type { AnswerOf, Questions } from '../../process/questions.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { apiLimits } from '../limits.ts';
 import type { MasterQuestions } from '../master-questions.ts';
@@ -69,6 +70,24 @@ export class TopicAttention {
     };
   }
 
+  /** One topic, judged by the same rules; without reasons where nothing is wrong. */
+  async ofTopic(line: StatLine): Promise<TopicAttentionJson> {
+    const name = line.topic;
+    const topic = this.#role.topics.get(name);
+    const [answers, oldest] = await Promise.all([
+      this.#questions.ask('failures', { topics: [name], names: [name] }),
+      this.#oldestOf(name),
+    ]);
+    const late = oldest !== null && this.#isLate(oldest) ? oldest : undefined;
+    const counted = mergeFailures(countsIn(answers)).get(name);
+    const isWhole = answers !== null && answers.length > 0 && answers.every(({ answer }) => answer !== null);
+    const failed = counted !== undefined && counted.failed + counted.failuresInRow > 0 ? counted : undefined;
+    const reasons = reasonsOf(line, heldBy(this.#role)(name), failed, late !== undefined);
+    const failures = counted ?? (isWhole ? notCalled(name) : undefined);
+    const one = { line, topic, reasons, failures };
+    return this.#json(one, late, (await this.#deadGroups([one])).get(name));
+  }
+
   /** By topic. Empty without an answer of a notifier. Notifiers without failures do not name a topic by
    *  themselves: all are asked about the topics that one of them names. */
   async #failures(topics: readonly string[]): Promise<ReadonlyMap<string, TopicFailures>> {
@@ -85,7 +104,7 @@ export class TopicAttention {
     const answers = await this.#counted.of(JSON.stringify(asked), () =>
       this.#questions.ask('failures', asked),
     );
-    return (answers ?? []).flatMap(({ answer }) => answer ?? []);
+    return countsIn(answers);
   }
 
   /** The oldest jobs of the topics that are late: of those with the most ready jobs, and of the jobs that
@@ -114,12 +133,13 @@ export class TopicAttention {
       ),
     );
     return new Map(
-      oldest.flatMap((job) => {
-        if (job === null) return [];
-        const isLate = this.#role.clock.now() - job.dueAt >= this.#lateLimit(topics.get(job.topic));
-        return isLate ? [[job.topic, job] as const] : [];
-      }),
+      oldest.flatMap((job) => (job !== null && this.#isLate(job) ? [[job.topic, job] as const] : [])),
     );
+  }
+
+  #isLate({ topic, dueAt }: FoundJob): boolean {
+    const { topics, clock } = this.#role;
+    return clock.now() - dueAt >= this.#lateLimit(topics.get(topic));
   }
 
   /** As the incidents of late jobs; Infinity: its jobs wait on purpose, or nothing calls them. */
@@ -188,12 +208,18 @@ export class TopicAttention {
               why: why.code,
               says: [...(why.reasons ?? [])],
             },
+      receiver: topic === undefined ? null : receiverOf(topic),
+      calls: failures === undefined ? null : callsOf(failures),
       failure:
         failures?.lastReason != null
-          ? { reason: failures.lastReason, status: failures.lastStatus }
+          ? {
+              reason: failures.lastReason,
+              status: failures.lastStatus,
+              detail: failures.lastDetail ?? '',
+            }
           : group === undefined
             ? null
-            : { reason: group.lastReason, status: group.status },
+            : { reason: group.lastReason, status: group.status, detail: '' },
       today,
       states,
     };
@@ -209,6 +235,33 @@ const withoutEnd = ({ topic, id, version, state, dueAt, failures, deadAt }: Foun
   failures,
   deadAt,
   state: state as JobState,
+});
+
+const countsIn = (answers: readonly AnswerOf<readonly TopicFailures[]>[] | null): readonly TopicFailures[] =>
+  (answers ?? []).flatMap(({ answer }) => answer ?? []);
+
+/** Of a topic that no notifier has called since its start. */
+const notCalled = (topic: string): TopicFailures => ({
+  topic,
+  delivered: 0,
+  failed: 0,
+  failuresInRow: 0,
+  lastSuccessAt: null,
+  since: null,
+  lastReason: null,
+  lastStatus: null,
+});
+
+function receiverOf({ delivery, callbackUrl, target }: KnownTopic): string | null {
+  if (delivery === 'pull') return null;
+  return delivery === 'mq' ? formatTarget(target) : callbackUrl;
+}
+
+const callsOf = ({ delivered, failed, failuresInRow, since }: TopicFailures) => ({
+  delivered,
+  failed,
+  failuresInRow,
+  since: since === null ? null : formatInstant(since),
 });
 
 /** Where only a part of the attempts fails, no moment is its beginning. */

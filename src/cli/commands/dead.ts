@@ -6,16 +6,17 @@ import type { Command } from 'commander';
 import type { DeadLetterJson, purgeDeadSchema, requeueDeadSchema } from '../../contract/api/dead.ts';
 import type { PageOf, ReplyOf } from '../../contract/api/schema.ts';
 import type { StatsJson, TopicStatsJson } from '../../contract/api/stats.ts';
+import type { DeadGroupsJson } from '../../contract/api/survey.ts';
 import { buryReasons } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { OperationKind } from '../../core/operation.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type FlagNames } from '../daemon/api-client.ts';
-import { clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
+import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { runOperation } from '../daemon/long-work.ts';
 import { printPages } from '../daemon/read-pages.ts';
 import { Exit, exitCodes } from '../exit.ts';
 import { flagNames, gather, limitOf, timeOption, wholeOf } from '../flags.ts';
-import { agree, excerpt, instantOf, printData, say } from '../output/output.ts';
+import { agree, excerpt, instantOf, printData, printItems, say } from '../output/output.ts';
 import { startProgress } from '../output/progress.ts';
 
 interface FilterFlags extends DaemonOptions {
@@ -33,6 +34,10 @@ export function register(program: Command): void {
   const family = program.command('dead').description('dead letters: jobs whose attempts are used up');
   const ls = daemonCommand(family, 'ls [topic]', 'list dead letters, newest first', ofTopic(list));
   withFilter(ls).option('--limit <n>', 'maximum number of dead letters', '100');
+  daemonCommand(family, 'groups [topic]', 'count dead letters by topic and cause', ofTopic(groups)).option(
+    '--topic <topic>',
+    'topic, the same as the argument',
+  );
   const again = 'deliver dead letters again, with all their attempts';
   const requeue = daemonCommand(family, 'requeue [topic]', again, ofTopic(requeueDead));
   withChoice(requeue).option('--spread <duration>', 'spread them evenly over this time, such as 10m');
@@ -91,6 +96,25 @@ async function list(flags: ListFlags): Promise<void> {
     },
     { limit: limitOf(flags.limit), what: 'dead letters' },
   );
+}
+
+async function groups({ topic, ...flags }: DaemonOptions & Pick<FilterFlags, 'topic'>): Promise<void> {
+  const { json } = await ask<DeadGroupsJson>(flags, {
+    path: ['v1', 'dead', 'groups'],
+    query: { topic },
+    needs: ['groups'],
+  });
+  if (flags.json) return;
+  printItems(json.groups, {
+    TOPIC: 'topic',
+    'LAST REASON': 'lastReason',
+    STATUS: 'status',
+    COUNT: 'count',
+    FIRST: instantOf('firstAt'),
+    LAST: instantOf('lastAt'),
+  });
+  for (const name of json.missing ?? []) say(`dq: ${name} does not answer; its dead letters are not counted`);
+  if (!json.complete) say(`dq: only the newest ${json.examined} dead letters are counted`);
 }
 
 interface BulkFlags extends FilterFlags {

@@ -1,36 +1,89 @@
-// dq explain: why a job waits, or why the jobs of a topic are not called.
+// dq explain: which topics need attention; what the receiver of a topic does and what holds its jobs; why a
+// job waits.
 
 import type { Command } from 'commander';
 import type { DeadLetterJson } from '../../contract/api/dead.ts';
 import type { CapacityReasonJson, JobJson } from '../../contract/api/job.ts';
 import type { PageOf } from '../../contract/api/schema.ts';
+import type { SummaryJson } from '../../contract/api/stats.ts';
 import type { CapacityJson } from '../../contract/api/topic.ts';
-import { formatDuration } from '../../core/duration.ts';
 import { isHeld, type WhyCode } from '../../core/job-why.ts';
 import { wallNow } from '../../runtime/time.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
-import { excerpt, printData, printRecord, shownInstant, words } from '../output/output.ts';
+import {
+  escapeControls,
+  excerpt,
+  instantOf,
+  printData,
+  printItems,
+  printRecord,
+  say,
+  shownInstant,
+  words,
+} from '../output/output.ts';
+import {
+  commandOf,
+  failureWords,
+  lateBy,
+  topicLine,
+  troubleLine,
+  waiting,
+  wholeSeconds,
+} from '../output/topic-words.ts';
 
 const excerptMax = 80;
 
 export function register(program: Command): void {
-  daemonCommand(program, 'explain', 'show why a job waits, or why a topic is not called', explain)
-    .argument('<topic>')
+  daemonCommand(program, 'explain', 'show which topics need attention, or why one or a job waits', explain)
+    .argument('[topic]')
     .argument('[id]');
 }
 
-async function explain(topic: string, id: string | undefined, flags: DaemonOptions): Promise<void> {
-  if (id === undefined) {
-    const { json } = await ask<CapacityJson>(flags, capacityCall(topic));
-    if (flags.json) return;
-    printRecord([
-      ['topic', topic],
-      ...capacityLines(json).map((line) => ['delivery', line] as const),
-      ...(await lastDeath(topic, json, flags)),
-    ]);
-    return;
-  }
+async function explain(topic: string | undefined, id: string | undefined, flags: DaemonOptions) {
+  if (topic === undefined) await explainAll(flags);
+  else if (id === undefined) await explainTopic(topic, flags);
+  else await explainJob(topic, id, flags);
+}
+
+async function explainAll(flags: DaemonOptions): Promise<void> {
+  const { json } = await ask<SummaryJson>(flags, {
+    path: ['v1', 'summary'],
+    needs: ['attention', 'attentionCount', 'topics', 'now'],
+  });
+  if (flags.json) return;
+  const { attention, attentionCount, warnings } = json;
+  const now = Date.parse(json.now);
+  printData(escapeControls(troubleLine(json)));
+  if (attention.length > 0)
+    printItems(attention, {
+      TOPIC: 'topic',
+      REASONS: ({ reasons }) => reasons,
+      SINCE: instantOf('since'),
+      WAITING: ({ states }) => waiting(states),
+      LATE: (line) => lateBy(line, now),
+      DEAD: ({ states }) => states.dead,
+      ANSWER: ({ failure, oldest }) =>
+        failure === null ? excerpt(oldest?.says[0]?.message ?? '', excerptMax) : failureWords(failure),
+      COMMAND: commandOf,
+    });
+  if (attentionCount > attention.length) say(`dq: the worst ${attention.length} are shown`);
+  for (const warning of warnings) say(`dq: warning: ${warning}`);
+}
+
+async function explainTopic(topic: string, flags: DaemonOptions): Promise<void> {
+  const { json, at } = await ask<CapacityJson>(flags, { ...capacityCall(topic), needs: ['attention'] });
+  if (flags.json) return;
+  const { line, told } = topicLine(json, at ?? wallNow());
+  printData(escapeControls(line));
+  const more = [
+    ...capacityLines(json, told).map((text) => ['delivery', text] as const),
+    ...(await lastDeath(topic, json, flags)),
+  ];
+  if (more.length > 0) printRecord(more);
+}
+
+async function explainJob(topic: string, id: string, flags: DaemonOptions): Promise<void> {
   const path = ['v1', 'topics', topic, 'jobs', id];
   const { json: job, at } = await clientOf(flags).call<JobJson>({ path, needs: ['state', 'why'] });
   const { state, why, nextAttempts = [] } = job;
@@ -38,21 +91,22 @@ async function explain(topic: string, id: string | undefined, flags: DaemonOptio
   else printRecord([['topic', topic], ['id', id], ['state', state], ...linesOf(job, at ?? wallNow())]);
 }
 
-/** Of a topic that has no job to call, but dead ones. */
+/** Of a topic whose receiver does not fail now: the first line has the last failure of one that does. */
 async function lastDeath(
   topic: string,
-  { states }: CapacityJson,
+  { attention }: CapacityJson,
   flags: DaemonOptions,
 ): Promise<readonly (readonly [string, string])[]> {
-  if (states === null || states.ready > 0 || states.dead === 0) return [];
+  if (attention === null || attention.states.dead === 0) return [];
+  if ((attention.calls?.failuresInRow ?? 0) > 0) return [];
   const { json } = await clientOf(flags).call<PageOf<DeadLetterJson>>({
     path: ['v1', 'dead'],
     query: { topic, limit: 1 },
     needs: ['items'],
   });
-  return json.items.map(({ id, reason, lastReason, status, replyExcerpt }) => [
+  return json.items.map(({ id, deadAt, reason, lastReason, status, replyExcerpt }) => [
     'last dead',
-    `${id}: ${words(reason, lastReason, status, excerpt(replyExcerpt ?? '', excerptMax))}`,
+    `${id}, at ${shownInstant(deadAt)}: ${words(reason, lastReason, status, excerpt(replyExcerpt ?? '', excerptMax))}`,
   ]);
 }
 
@@ -74,15 +128,24 @@ export function linesOf(job: JobJson, now: number): readonly (readonly [string, 
         ]),
     ...(next === undefined
       ? []
-      : [['next attempt', `${next.attempt} of ${job.maxAttempts ?? '?'}${atTime(next.at, now)}`] as const]),
+      : [
+          [
+            'next attempt',
+            `${next.attempt} of ${job.maxAttempts ?? '?'}${whenOf(next.at, job, now)}`,
+          ] as const,
+        ]),
   ];
 }
 
 /** Clients decide when the next attempt begins. */
 const byClients: ReadonlySet<WhyCode> = new Set(['waits_for_pull', 'at_pull_leases', 'pulled']);
 
-/** '' for a time that has come: what the job waits for decides when. */
-const atTime = (at: string, now: number): string => (Date.parse(at) > now ? `, at ${shownInstant(at)}` : '');
+/** '' for a time that has come: what the job waits for decides when. That of a ready job has come, whatever
+ *  part of a second the clock of the reply has lost. */
+function whenOf(at: string, { state, why }: JobJson, now: number): string {
+  if (state === 'ready') return why.ahead ? ', after the jobs before it' : '';
+  return Date.parse(at) > now ? `, at ${shownInstant(at)}` : '';
+}
 
 /** dq finds it when the turn of the job comes. A job that was moved behind its deadline has none. */
 function pastDeadline(
@@ -153,10 +216,8 @@ function sentenceOf({ state, attempt, maxAttempts, buryReason, why }: JobJson, n
   }
 }
 
-/** Rounds down, because the clock of a reply has lost its part of a second. */
 const until = (at: string, now: number): string => wholeSeconds(Date.parse(at) - now);
 const ago = (at: string, now: number): string => wholeSeconds(now - Date.parse(at));
-const wholeSeconds = (ms: number): string => formatDuration(Math.max(0, Math.floor(ms / 1_000)) * 1_000);
 
 const capacityCall = (topic: string) =>
   ({ path: ['v1', 'topics', topic, 'capacity'], needs: ['notifiers'] }) as const;
@@ -173,20 +234,30 @@ export async function deliveryLines(
       if (error instanceof Exit) return null;
       throw error;
     });
-  return reply === null ? [] : capacityLines(reply.json).map((line) => ['delivery', line]);
+  if (reply === null) return [];
+  const lines = capacityLines(reply.json);
+  return (lines.length === 0 ? ['nothing keeps its jobs back'] : lines).map((line) => ['delivery', line]);
 }
 
-/** A line per reason and notifier; at least one. */
-function capacityLines({ reasons, notifiers }: CapacityJson): readonly string[] {
-  const lines = [
-    ...reasons.map(reasonLine),
-    ...notifiers.flatMap(({ notifier, reasons: own }) =>
-      (own === null ? ['does not answer; dq status shows the processes'] : own.map(reasonLine)).map(
-        (line) => `${notifier}: ${line}`,
-      ),
+/** Why jobs are not called: each reason once, with the names of the notifiers where only some of them say it.
+ *  Without the reasons with the codes `told`. */
+function capacityLines(
+  { reasons, notifiers }: CapacityJson,
+  told: readonly CapacityReasonJson['code'][] = [],
+): readonly string[] {
+  const byText = new Map<string, string[]>();
+  for (const { notifier, reasons: own } of notifiers) {
+    const texts = own === null ? [silent] : own.filter(({ code }) => !told.includes(code)).map(reasonLine);
+    for (const text of texts) byText.set(text, [...(byText.get(text) ?? []), notifier]);
+  }
+  return [
+    ...reasons.filter(({ code }) => !told.includes(code)).map(reasonLine),
+    ...Array.from(byText, ([text, names]) =>
+      names.length === notifiers.length ? text : `${names.join(', ')}: ${text}`,
     ),
   ];
-  return lines.length === 0 ? ['nothing keeps its jobs back'] : lines;
 }
+
+const silent = 'does not answer; dq status shows the processes';
 
 const reasonLine = ({ message, remedy }: CapacityReasonJson): string => `${message} (${remedy})`;

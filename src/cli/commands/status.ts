@@ -3,16 +3,18 @@
 
 import type { Command } from 'commander';
 import { noDeliveriesText } from '../../config/options.ts';
+import type { SummaryJson } from '../../contract/api/stats.ts';
 import { formatDuration } from '../../core/duration.ts';
 import type { DaemonStatus } from '../../master/control/control-protocol.ts';
 import { compatLines } from '../../master/workers/compat-addresses.ts';
-import { sleep, wallNow } from '../../runtime/time.ts';
-import { withDataDirectory } from '../daemon/daemon-options.ts';
+import { sleep, timeoutSignal, wallNow } from '../../runtime/time.ts';
+import { clientOf, withDataDirectory } from '../daemon/daemon-options.ts';
 import { askDaemon, type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
 import { whyNotReady } from '../daemon/readiness.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
 import { escapeControls, itemTable, printData, say } from '../output/output.ts';
+import { troubleLine } from '../output/topic-words.ts';
 
 interface StatusFlags extends DaemonFlags {
   readonly json?: boolean;
@@ -36,6 +38,8 @@ async function status(flags: StatusFlags): Promise<void> {
     else {
       for (const line of summaryOf(daemon)) say(line);
       printData(tableOf(daemon));
+      const trouble = daemon.notReady === null ? await troubleOf(dataDir) : null;
+      if (trouble !== null) say(trouble);
     }
   }
 }
@@ -56,6 +60,20 @@ async function watch(dataDir: string, flags: StatusFlags): Promise<void> {
     }
     // A signal ends the sleep and the loop.
     await sleep(cliLimits.statusWatchMs, { signal: ending.signal }).catch(() => undefined);
+  }
+}
+
+/** Which topic needs attention; null: no answer of the API. */
+async function troubleOf(dataDir: string): Promise<string | null> {
+  try {
+    const { json } = await clientOf({ dataDir }).call<SummaryJson>({
+      path: ['v1', 'summary'],
+      needs: ['attention', 'attentionCount', 'topics', 'now'],
+      signal: timeoutSignal(cliLimits.readyAskMs),
+    });
+    return escapeControls(troubleLine(json));
+  } catch {
+    return null;
   }
 }
 

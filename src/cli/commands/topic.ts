@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import type { AlertsJson } from '../../contract/api/alert.ts';
 import type { ScheduleJson } from '../../contract/api/schedule.ts';
 import type { ReplyOf } from '../../contract/api/schema.ts';
+import type { StatsJson, SummaryJson } from '../../contract/api/stats.ts';
 import type { RotatedSecretJson, removeTopicSchema, TopicWithSecretJson } from '../../contract/api/topic.ts';
 import { formatTarget } from '../../core/broker.ts';
 import { retriedSuccessOf } from '../../core/rule/rule-samples.ts';
@@ -12,7 +13,7 @@ import type { TopicJson } from '../../core/topic/settings.ts';
 import { isLocalCallback, trialSecret, trialWord } from '../../sink/signature-check.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from '../daemon/api-client.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
-import { printPages, readAllPages } from '../daemon/read-pages.ts';
+import { readAllPages, readPages } from '../daemon/read-pages.ts';
 import { Exit } from '../exit.ts';
 import {
   agree,
@@ -20,12 +21,14 @@ import {
   excerpt,
   instantOf,
   printData,
+  printItems,
   printRecord,
   say,
   tableOf,
   withCaret,
 } from '../output/output.ts';
 import { startProgress } from '../output/progress.ts';
+import { lateBy, waiting } from '../output/topic-words.ts';
 import { testTopic } from '../test-topic.ts';
 import { type TopicFlags, topicFieldFlags, topicJsonOf, withTopicFlags } from '../topic-flags.ts';
 import { deliveryLines } from './explain.ts';
@@ -88,18 +91,54 @@ Examples:
 
 async function list(flags: ListFlags): Promise<void> {
   const { search, owner } = flags;
-  await printPages<TopicJson>(
-    flags,
-    { path: ['v1', 'topics'], query: { search, owner } },
-    {
-      TOPIC: 'topic',
-      STATE: 'state',
-      DELAY: 'delay',
-      PRIORITY: 'priority',
-      CALLBACK: ({ delivery, callbackUrl, target }) => (delivery === 'mq' ? targetText(target) : callbackUrl),
-      OWNER: 'owner',
-      TITLE: 'title',
-    },
+  const client = clientOf(flags);
+  const call = { path: ['v1', 'topics'], query: { search, owner } };
+  const items: TopicJson[] = [];
+  await readPages<TopicJson>(client, call, Number.MAX_SAFE_INTEGER, ({ text, json }) => {
+    if (flags.json) printData(text);
+    else items.push(...json.items);
+  });
+  if (flags.json) return;
+  const jobs = await jobsOf(client);
+  printItems(items, {
+    TOPIC: 'topic',
+    STATE: 'state',
+    WAITING: ({ topic }) => jobs.get(topic)?.waiting,
+    LATE: ({ topic }) => jobs.get(topic)?.late,
+    DEAD: ({ topic }) => jobs.get(topic)?.dead,
+    DELAY: 'delay',
+    PRIORITY: 'priority',
+    CALLBACK: ({ delivery, callbackUrl, target }) => (delivery === 'mq' ? targetText(target) : callbackUrl),
+    OWNER: 'owner',
+    TITLE: 'title',
+  });
+}
+
+interface TopicJobs {
+  readonly waiting: number;
+  readonly dead: number;
+  /** null: it is not among the topics that need attention, or no job of it is due */
+  readonly late: string | null;
+}
+
+/** By topic. Empty where the store does not answer: the list of topics needs no store. */
+async function jobsOf(client: ApiClient): Promise<ReadonlyMap<string, TopicJobs>> {
+  const unlessFailed = (error: unknown) => {
+    if (error instanceof Exit) return null;
+    throw error;
+  };
+  const [stats, summary] = await Promise.all([
+    client.call<StatsJson>({ path: ['v1', 'stats'], needs: ['topics'] }).catch(unlessFailed),
+    client.call<SummaryJson>({ path: ['v1', 'summary'], needs: ['attention'] }).catch(unlessFailed),
+  ]);
+  const late = new Map(
+    summary?.json.attention.map((line) => [line.topic, lateBy(line, Date.parse(summary.json.now))]),
+  );
+  return new Map(
+    stats?.json.topics.map(({ topic, states }) => [
+      topic,
+      { waiting: waiting(states), dead: states.dead, late: late.get(topic) ?? null },
+    ]),
   );
 }
 

@@ -138,7 +138,7 @@ const OldestJob = closed(
   { title: 'OldestJob' },
 );
 
-const TopicAttention = closed(
+export const TopicAttention = closed(
   {
     topic: TopicName,
     title: text('title of the topic', 'Close unpaid orders'),
@@ -154,12 +154,35 @@ const TopicAttention = closed(
       description: 'the due job that waits for the longest time; null: none is due',
       examples: [null],
     }),
+    receiver: textOrNull(
+      'what dq calls: the callback URL, or the target; null: clients pull the jobs, or it is not registered',
+      'https://shop.example.org/callbacks/order-close',
+    ),
+    calls: Type.Union(
+      [
+        Type.Null(),
+        closed({
+          delivered: count('successful attempts of the last 5 minutes', 120),
+          failed: count('failed attempts of the last 5 minutes', 4),
+          failuresInRow: count('failed attempts since the last success', 0),
+          since: instantOrNull('when the first of these failed; null: the last attempt succeeded'),
+        }),
+      ],
+      {
+        description: 'what the notifiers of this instance count; null: in the summary no failure, or no answer',
+        examples: [null],
+      },
+    ),
     failure: Type.Union(
       [
         Type.Null(),
         closed({
           reason: attemptReasonOrNull('why the attempt failed; null: no attempt is stored'),
           status: countOrNull('HTTP status of the reply; null without one', 502),
+          detail: text(
+            'the failure of a call without a reply, in words; empty otherwise',
+            'ECONNREFUSED 127.0.0.1:8080',
+          ),
         }),
       ],
       {

@@ -11,10 +11,12 @@ import {
   closed,
   count,
   countOrNull,
+  DueAt,
   each,
   FieldProblem,
   flag,
   instant,
+  JobId,
   type JsonOf,
   pageOf,
   pagingParams,
@@ -27,6 +29,7 @@ import {
   topicParam,
   yes,
 } from './schema.ts';
+import { TopicAttention } from './stats.ts';
 
 /** Where the default is not a telling example. */
 const examples: Readonly<Record<string, unknown>> = {
@@ -211,6 +214,24 @@ const Capacity = closed(
       description: 'stored jobs; null: the store does not answer',
       examples: [{ delayed: 3, ready: 0, reserved: 0, dead: 1 }],
     }),
+    attention: Type.Union([Type.Null(), TopicAttention], {
+      description:
+        'as in GET /v1/summary, without `reasons` where nothing is wrong; null: the store does not answer',
+      examples: [null],
+    }),
+    delayed: Type.Union(
+      [
+        Type.Null(),
+        closed({
+          retrying: countOrNull(
+            'those that wait for another attempt; null: too many delayed jobs to look at each',
+            2,
+          ),
+          next: closed({ id: JobId, dueAt: DueAt }, { description: 'the one that is due first' }),
+        }),
+      ],
+      { description: 'its delayed jobs; null: there is none, or no answer', examples: [null] },
+    ),
     reasons: Type.Array(CapacityReason, { description: 'reasons of the whole instance' }),
     notifiers: Type.Array(NotifierCapacity, { description: 'each notifier of this instance' }),
   },

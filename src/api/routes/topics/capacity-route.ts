@@ -1,9 +1,11 @@
 // Serves GET /v1/topics/{topic}/capacity: why jobs of a topic are not called now, as each notifier explains
 // it. Works while the store or the registry is unavailable: it reads neither to find the topic.
 
+import { contractLimits } from '../../../contract/api/limits.ts';
 import { topicCapacitySchema } from '../../../contract/api/topic.ts';
+import { createCalendar } from '../../../core/calendar.ts';
 import { type CapacityReason, noCallerAmong } from '../../../core/capacity-reasons.ts';
-import { formatDuration } from '../../../core/duration.ts';
+import { formatDuration, formatInstant } from '../../../core/duration.ts';
 import { DqError } from '../../../core/errors.ts';
 import type { StateCounts } from '../../../ports/job-store.ts';
 import { failureCodeOf } from '../../../ports/store-error.ts';
@@ -12,11 +14,14 @@ import { topicNotFound } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { seesDaemon } from '../../http/route-access.ts';
 import type { MasterQuestions } from '../../master-questions.ts';
-import { noJobs } from '../stats-table.ts';
+import { noCounts, noJobs } from '../stats-table.ts';
+import { TopicAttention } from '../topic-attention.ts';
 import { nameToFind } from './topic-routes.ts';
 
 export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQuestions): void {
-  const { store, topics, clock, config } = role;
+  const { store, registry, topics, clock, config } = role;
+  const attention = new TopicAttention(role, questions);
+  const calendar = createCalendar(config.timezone);
 
   api.get(
     '/v1/topics/:topic/capacity',
@@ -25,14 +30,28 @@ export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQ
       const topic = nameToFind(request.params.topic);
       const [answers, counted] = await Promise.all([questions.ask('capacity', { topic }), statesOf(topic)]);
       const states = typeof counted === 'string' ? null : counted;
-      const overdue = states !== null && states.delayed > 0 ? await overdueOf(topic) : null;
+      const [overdue, delayed, judged] =
+        states === null
+          ? [null, null, null]
+          : await Promise.all([
+              states.delayed > 0 ? overdueOf(topic) : null,
+              states.delayed > 0 ? delayedOf(topic) : null,
+              judgedOf(topic, states),
+            ]);
       const why = seesDaemon(request) ? store.jobs.whyUnknown?.()?.why : undefined;
       const isKnown = !topics.isKnown || topics.get(topic) !== undefined || topics.isUnreadable(topic);
       if (!isKnown && states !== null && !hasJobs(states) && (answers ?? []).every(isUnknownTo))
         throw topicNotFound(topic);
       if (answers === null) throw new DqError('unavailable', 'master: no answer; try again');
       const notifiers = answers.map(({ process, answer }) => ({ notifier: process, reasons: answer }));
-      return { topic, states, reasons: reasonsOf(counted, overdue, notifiers, why), notifiers };
+      return {
+        topic,
+        states,
+        attention: judged,
+        delayed,
+        reasons: reasonsOf(counted, overdue, notifiers, why),
+        notifiers,
+      };
     },
   );
 
@@ -41,6 +60,26 @@ export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQ
     const counts = await store.admin.counts().catch(failureCodeOf);
     if (typeof counts === 'string') return counts;
     return Object.hasOwn(counts.topics, topic) ? (counts.topics[topic] ?? noJobs) : noJobs;
+  }
+
+  /** Its counters of today are zero while the registry does not answer. */
+  async function judgedOf(topic: string, states: StateCounts) {
+    const stats = await registry.stats(topic, calendar.dayOf(clock.now())).catch(() => null);
+    const { total, today } = stats ?? { total: noCounts, today: noCounts };
+    return attention.ofTopic({ topic, registered: topics.get(topic) !== undefined, total, today, states });
+  }
+
+  /** null: no answer, or none of them is left. */
+  async function delayedOf(topic: string) {
+    const filter = { topic, state: 'delayed' } as const;
+    const page = await store.jobs.search(filter, contractLimits.pageItemsMax, null).catch(() => null);
+    const [first] = page?.items ?? [];
+    if (page === null || first === undefined) return null;
+    const { items, nextCursor } = page;
+    return {
+      retrying: nextCursor === null ? items.filter(({ failures }) => failures > 0).length : null,
+      next: { id: first.id, dueAt: formatInstant(first.dueAt) },
+    };
   }
 
   /** The first delayed job that is due, for longer than a lost hint explains; null: none, or no answer. */

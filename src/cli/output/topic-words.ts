@@ -1,0 +1,175 @@
+// Says in words what the API judges about a topic: what its receiver does or what holds it, what is stored,
+// and what to press. dq explain, dq status and dq topic ls share them.
+
+import type { CapacityReasonJson } from '../../contract/api/job.ts';
+import type { SummaryJson, TopicAttentionJson } from '../../contract/api/stats.ts';
+import type { CapacityJson } from '../../contract/api/topic.ts';
+import { formatDuration } from '../../core/duration.ts';
+import { excerpt, shownInstant, words } from './output.ts';
+
+const detailMax = 120;
+
+/** Rounds down, because the clock of a reply has lost its part of a second. */
+export const wholeSeconds = (ms: number): string =>
+  formatDuration(Math.max(0, Math.floor(ms / 1_000)) * 1_000);
+
+/** Jobs that wait for their due time, their next attempt or a call. */
+export const waiting = ({ ready, delayed }: TopicAttentionJson['states']): number => ready + delayed;
+
+/** How long the oldest due job waits; null: none is due. `now`: the daemon's clock, epoch ms */
+export const lateBy = ({ oldest }: Pick<TopicAttentionJson, 'oldest'>, now: number): string | null =>
+  oldest === null ? null : wholeSeconds(now - Date.parse(oldest.dueAt));
+
+/** The first line of dq explain without a topic; '' where the reply has another form. */
+export function troubleLine({ attention, attentionCount, topics, now }: SummaryJson): string {
+  const [worst] = attention;
+  const all = topics.active + topics.paused + topics.offline;
+  if (worst === undefined) return `no topic needs attention (${counted(all, 'topic')} registered)`;
+  const need = attentionCount === 1 ? 'needs' : 'need';
+  return `${counted(attentionCount, 'topic')} ${need} attention: ${worst.topic} ${problemOf(worst, Date.parse(now))}${attentionCount > 1 ? ' …' : ''}; dq explain ${worst.topic}`;
+}
+
+const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
+
+function problemOf(line: TopicAttentionJson, now: number): string {
+  const { failure, states } = line;
+  const since = line.since === null ? '' : `since ${shownInstant(line.since)}`;
+  const last = failure === null ? '' : `: ${failureWords(failure)}`;
+  switch (line.reasons[0]) {
+    case 'failing':
+      return `${words('fails', since)}${last}`;
+    case 'late':
+      return `is late by ${lateBy(line, now)}`;
+    case 'dead_letters':
+      return `has ${counted(states.dead, 'dead letter')}${last}`;
+    case 'not_registered':
+      return `is not registered and holds ${counted(waiting(states), 'job')}`;
+    default:
+      return `is ${line.reasons[0]} and holds ${counted(waiting(states), 'job')}`;
+  }
+}
+
+type FailureJson = NonNullable<TopicAttentionJson['failure']>;
+
+/** `ECONNREFUSED 127.0.0.1:17901`, `status 503`, `rule (status 200)` */
+export function failureWords({ reason, status, detail }: FailureJson): string {
+  if (detail) return excerpt(detail, detailMax);
+  if (status === null) return reason ?? 'unknown';
+  return reason === 'status' || reason === null ? `status ${status}` : `${reason} (status ${status})`;
+}
+
+/** What to press, for a list of topics. */
+export function commandOf({ topic, reasons }: TopicAttentionJson): string {
+  if (reasons.includes('paused') || reasons.includes('offline')) return `dq topic resume ${topic}`;
+  return reasons[0] === 'dead_letters' ? `dq dead groups ${topic}` : `dq explain ${topic}`;
+}
+
+/** Reasons that hold all jobs of a topic, whatever its receiver does. The first match counts. */
+const holds: readonly CapacityReasonJson['code'][] = [
+  'paused',
+  'offline',
+  'unreadable_topic',
+  'unknown_broker',
+  'cannot_be_called',
+  'unknown_topics',
+  'no_notifier',
+  'no_caller',
+  'no_deliveries',
+  'not_leader',
+  'store_unavailable',
+  'healing',
+  'pulled',
+];
+
+/** The first line of dq explain TOPIC, and the codes of the reasons that it tells. `now`: the daemon's clock,
+ *  epoch ms */
+export function topicLine(
+  { topic, attention, delayed, reasons, notifiers }: CapacityJson,
+  now: number,
+): { readonly line: string; readonly told: readonly CapacityReasonJson['code'][] } {
+  const all = [...reasons, ...notifiers.flatMap((one) => one.reasons ?? [])];
+  const found = (code: CapacityReasonJson['code']) => all.find((reason) => reason.code === code);
+  const held = holds.map(found).find((reason) => reason !== undefined);
+  if (attention === null)
+    return {
+      line: `${topic}: ${held?.message ?? 'the store does not answer'}`,
+      told: held ? [held.code] : [],
+    };
+  const isUnknown = attention.state === null && found('unreadable_topic') === undefined;
+  const hangs = found('slow_calls');
+  const parts = [
+    isUnknown
+      ? 'not registered: dq holds its jobs'
+      : (held?.message ?? receiverWords(attention, hangs?.message)),
+    countsOf(attention.states, delayed),
+    oldestOf(attention, delayed, now),
+    adviceOf(attention, { isUnknown, isHeld: held !== undefined, hangs: hangs !== undefined }),
+  ];
+  return {
+    line: `${topic}: ${parts.filter((part) => part !== '').join('; ')}`,
+    told: [
+      'no_ready_job',
+      ...(held === undefined ? [] : [held.code]),
+      ...(isUnknown ? (['unknown_topic'] as const) : []),
+    ],
+  };
+}
+
+/** `hangs`: the message of a notifier whose calls get no answer */
+function receiverWords({ receiver, calls, failure }: TopicAttentionJson, hangs: string | undefined): string {
+  if (receiver === null) return 'clients pull its jobs';
+  const name = `receiver ${receiver}`;
+  const last = failure === null ? '' : `: ${failureWords(failure)}`;
+  if (calls !== null && calls.failuresInRow > 0) {
+    const since = calls.since === null ? '' : ` since ${shownInstant(calls.since)}`;
+    return `${name} fails${since} (${calls.failuresInRow} in a row)${last}`;
+  }
+  if (hangs !== undefined) return `${name} hangs: ${hangs}`;
+  if (calls === null) return `${name}: not every notifier says what it answers`;
+  const attempts = calls.delivered + calls.failed;
+  if (attempts === 0) return `${name}: no attempt within 5 minutes`;
+  if (calls.failed === 0)
+    return `${name} answers: ${counted(attempts, 'attempt')} delivered within 5 minutes`;
+  return `${name} answers; ${calls.failed} of ${attempts} attempts failed within 5 minutes, the last one${last}`;
+}
+
+function countsOf(states: TopicAttentionJson['states'], delayed: CapacityJson['delayed']): string {
+  const retrying = Math.min(delayed?.retrying ?? 0, states.delayed);
+  const isCounted = delayed?.retrying != null;
+  const counts = [
+    [states.ready, 'ready'],
+    [retrying, 'retrying'],
+    [states.delayed - retrying, isCounted ? 'not yet due' : 'delayed'],
+    [states.reserved, 'running'],
+    [states.dead, 'dead'],
+  ] as const;
+  const some = counts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
+  return some.join(', ') || 'no jobs';
+}
+
+function oldestOf(attention: TopicAttentionJson, delayed: CapacityJson['delayed'], now: number): string {
+  const { oldest } = attention;
+  if (oldest !== null)
+    return `oldest ${oldest.id}, due ${lateBy(attention, now)} ago, at ${shownInstant(oldest.dueAt)}`;
+  return delayed === null ? '' : `next ${delayed.next.id}, due at ${shownInstant(delayed.next.dueAt)}`;
+}
+
+function adviceOf(
+  { topic, state, calls, reasons, states }: TopicAttentionJson,
+  {
+    isUnknown,
+    isHeld,
+    hangs,
+  }: { readonly isUnknown: boolean; readonly isHeld: boolean; readonly hangs: boolean },
+): string {
+  if (isUnknown) return `register: dq topic add ${topic}`;
+  if (state === 'paused' || state === 'offline') return `resume: dq topic resume ${topic}`;
+  if (isHeld) return '';
+  // The counters of today, which make a topic fail where no notifier called it, may be of an earlier failure.
+  const isFailing =
+    calls === null
+      ? reasons.includes('failing')
+      : calls.failuresInRow > 0 || (calls.failed > 0 && reasons.includes('failing'));
+  if (isFailing || hangs) return `try: dq topic test ${topic}; stop: dq topic pause ${topic}`;
+  return states.dead > 0 ? `causes: dq dead groups ${topic}; again: dq dead requeue ${topic}` : '';
+}
