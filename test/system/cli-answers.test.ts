@@ -56,7 +56,7 @@ it('dead ls: filters by the reasons and the status', async () => {
   expect(api.calls[0]?.url).toContain('/v1/dead?topic=t&reason=gone&lastReason=status&status=5xx&');
 });
 
-it('explain: a reason of all notifiers is one line, others name the notifiers; the store may be away', async () => {
+it('explain: a reason of all notifiers is one line, others name the notifiers; also without an answer of the store', async () => {
   const because = (code: string, message: string) => ({ code, message, remedy: 'r', values: {} });
   const [all, some] = [because('isolation', 'all wait'), because('rate_reached', 'rate 4')];
   const lost = because('store_unavailable', 'the store cannot count the jobs (unavailable)');
@@ -117,7 +117,7 @@ describe('dq alerts', () => {
       { ...common, kind: 'late', about: '', topic: 't', id: '4711', command: 'dq explain t' },
       { ...common, kind: 'crash_loop', about: 'timer', topic: null, id: null, command: 'dq status' },
     ];
-    const json = { incidents, mail: { server: false }, items: [], nextCursor: null };
+    const json = { incidents, mail: { server: false, hooks: [] }, items: [], nextCursor: null };
     const api = await scriptedApi(() => ({ status: 200, json }));
     const run = await runDq(['alerts', '--url', api.url]);
     expect(run.stdout).toContain(`${at}  late begun        t      4711   -         sent  x\n`);

@@ -169,7 +169,8 @@ export const TopicAttention = closed(
         }),
       ],
       {
-        description: 'what the notifiers of this instance count; null: in the summary no failure, or no answer',
+        description:
+          'what the notifiers of this instance count; null: in the summary no failure, or no answer',
         examples: [null],
       },
     ),
