@@ -72,6 +72,9 @@ it('names the trouble of each topic, since when, what waits, how late, and what 
     'the calls are stopped',
     async () => (await site.read('/v1/topics/shop.call')).state === 'paused',
   );
+  // The action of the row follows the topic, whose last attempts still failed.
+  await button(failing, 'Resume…').waitFor();
+  expect(await button(failing, 'Pause…').count()).toBe(0);
 });
 
 it('holds with 20 topics in trouble, and with 2,000 topics', async () => {

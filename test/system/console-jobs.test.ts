@@ -665,7 +665,7 @@ describe('views of a list', () => {
     await site.jobIs('viewed', 'now', 'dead');
     const page = await site.open('/jobs?topic=viewed');
     await becomeRows(page, 2);
-    await page.getByLabel('Keep as').fill('Mine');
+    await page.getByLabel('Save this view as…').fill('Mine');
     await page.keyboard.press('Enter');
     await page.getByRole('link', { name: 'Mine', exact: true }).waitFor();
     await page.getByRole('link', { name: 'Today', exact: true }).click();

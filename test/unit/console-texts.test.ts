@@ -1,7 +1,7 @@
 // The texts of the console that are found by a code which the compiler does not know: each has one. Their
 // values, and the code of a newer version.
 import { expect, it } from 'vitest';
-import { codeOf, filled } from '../../src/console/web/words/filled.ts';
+import { codeOf, filled, partsOf } from '../../src/console/web/words/filled.ts';
 import { texts } from '../../src/console/web/words/texts.ts';
 import { zhServer } from '../../src/console/web/words/zh-server.ts';
 import { capacityCodes } from '../../src/core/capacity-reasons.ts';
@@ -37,4 +37,14 @@ it('Chinese: the reason of an unavailable store has the counts and the cause whe
 
 it('no text has a bracket, which would make a part of it optional', () => {
   expect(Object.values(texts).filter((one) => /[[\]]/.test(one.join('')))).toEqual([]);
+});
+
+it.each([1, 2])('no text shows a brace when its values are %i, whole or in parts', (value) => {
+  const all = [...Object.values(texts).flat(), ...Object.values(zhServer)];
+  const shown = all.flatMap((text) => {
+    const values = Object.fromEntries([...text.matchAll(/\{(\w+)/g)].map(([, name = '']) => [name, value]));
+    const parts = partsOf(text, values).map((part, n) => (n % 2 === 0 ? part : String(values[part])));
+    return [filled(text, values), parts.join('')];
+  });
+  expect(shown.filter((text) => /[{}]/.test(text))).toEqual([]);
 });

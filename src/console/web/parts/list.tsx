@@ -42,6 +42,8 @@ interface ListProps<T, K extends string> {
   readonly empty: ComponentChildren;
   /** Reads the next page; null: this is all. */
   readonly more?: (() => void) | null;
+  /** Items that `more` shows; default: those of a page. */
+  readonly moreCount?: number;
   readonly keyOf: (item: T) => string | number;
   readonly columns: Readonly<Record<K, Column<T>>>;
   /** the lines of a card, or what draws one */
@@ -54,14 +56,14 @@ interface ListProps<T, K extends string> {
 }
 
 export function List<T, K extends string>(props: ListProps<T, K>) {
-  const { items, error = null, rows = 4, empty, more = null } = props;
+  const { items, error = null, rows = 4, empty, more = null, moreCount } = props;
   if (items === null) return <Waiting rows={rows} error={error} />;
   // A page can be empty although a further one has matches.
   if (items.length === 0)
     return (
       <>
         <Empty>{empty}</Empty>
-        <More next={more} />
+        <More next={more} count={moreCount} />
       </>
     );
   return (
@@ -70,7 +72,7 @@ export function List<T, K extends string>(props: ListProps<T, K>) {
         <Table {...props} items={items} />
         <Cards {...props} items={items} />
       </Fitting>
-      <More next={more} />
+      <More next={more} count={moreCount} />
     </>
   );
 }

@@ -203,14 +203,17 @@ const requeueInput = (filter: OperationFilterInput, { spread }: Requeue): Operat
   ...(spread === '' ? {} : { spread }),
 });
 
-/** `count` null: not known. */
+/** `most`: no more jobs than these; null: not known. */
+const spreadFor = (most: number | null): string => (most !== null && most < atOnceMax ? '' : '10m');
+
+/** `count`, or else `most`: the jobs, or a number that they are not above; null: not known. */
 export function askRequeue(
   filters: readonly OperationFilterInput[],
   topic: string | undefined,
   count: number | null,
+  most = count,
 ): void {
-  const isFew = count !== null && count < atOnceMax;
-  const draft = draftOf<Requeue>({ spread: isFew ? '' : '10m', since: '', until: '' });
+  const draft = draftOf<Requeue>({ spread: spreadFor(most), since: '', until: '' });
   ask({
     title: t('op_question', { title: titleOf('requeue', topic, count) }),
     body: (
@@ -225,9 +228,13 @@ export function askRequeue(
   });
 }
 
-/** Dead letters of a time that is chosen in the dialog. */
-export function askRequeueByTime(filter: OperationFilterInput): void {
-  const draft = draftOf<Requeue>({ spread: '10m', since: localTime(daemonNow() - 3_600_000), until: '' });
+/** Dead letters of a time that is chosen in the dialog. `most`: all that the filter names at any time. */
+export function askRequeueByTime(filter: OperationFilterInput, most: number | null): void {
+  const draft = draftOf<Requeue>({
+    spread: spreadFor(most),
+    since: localTime(daemonNow() - 3_600_000),
+    until: '',
+  });
   ask({
     title: t('op_question', { title: titleOf('requeue', filter.topic, null) }),
     body: (

@@ -307,13 +307,16 @@ export function Failure({ text, place = '' }: { text: string | null; place?: 'wi
   );
 }
 
-/** Below a list: reads its next page. `next` null: this is all. */
-export function More({ next }: { next: (() => void) | null }) {
+/** Items of a page of a list. */
+const pageItems = 50;
+
+/** Below a list: shows its next `count` items. `next` null: this is all. */
+export function More({ next, count = pageItems }: { next: (() => void) | null; count?: number | undefined }) {
   if (next === null) return null;
   return (
     <div class="more">
       <Button look="s" onClick={next}>
-        {t('show_more')}
+        {t('show_more', { count: number(count) })}
       </Button>
     </div>
   );

@@ -80,13 +80,15 @@ export function Screen() {
   const groups = usePoll<DeadGroupsJson>('/v1/dead/groups', 10_000);
   const total = summary.value?.states.dead ?? null;
   const count = isFiltered ? countIn(groups.data, filter) : total;
+  // Dead letters of the topic at any time: no filter names more.
+  const most = countIn(groups.data, topicOf(filter)) ?? total;
   const mayAct = may('operate') && unapplied === '' && pages.items !== null && pages.items.length > 0;
   return (
     <>
       <Head
         title={t('dead_letters')}
         sub={t('dead_sub')}
-        actions={mayAct ? <Actions filter={filter} count={count} /> : undefined}
+        actions={mayAct ? <Actions filter={filter} count={count} most={most} /> : undefined}
       />
       <RunningOperations />
       {groups.data === null || groups.data.groups.length === 0 ? null : <Causes {...groups.data} />}
@@ -106,19 +108,28 @@ export function Screen() {
           filter={filter}
           isWhole={unapplied === ''}
           count={count}
+          most={most}
         />
       </section>
     </>
   );
 }
 
-function Actions({ filter, count }: { filter: OperationFilterInput; count: number | null }) {
+function Actions({
+  filter,
+  count,
+  most,
+}: {
+  filter: OperationFilterInput;
+  count: number | null;
+  most: number | null;
+}) {
   return (
     <>
-      <Button look="desk" onClick={() => askRequeueByTime(topicOf(filter))}>
+      <Button look="desk" onClick={() => askRequeueByTime(topicOf(filter), most)}>
         {t('op_by_time')}…
       </Button>
-      <Button icon="redo" onClick={() => askRequeue([filter], filter.topic, count)}>
+      <Button icon="redo" onClick={() => askRequeue([filter], filter.topic, count, count ?? most)}>
         {t('requeue_all')}…
       </Button>
       <Button look="danger desk" icon="trash" onClick={() => askPurge([filter], filter.topic, count)}>
@@ -197,6 +208,7 @@ function Causes({ groups, examined, complete }: DeadGroupsJson) {
         items={shown}
         empty=""
         more={groups.length > shown.length ? () => setWhole(true) : null}
+        moreCount={groups.length - shown.length}
         keyOf={(group) => `${group.topic} ${group.lastReason} ${group.status}`}
         columns={{
           topic: { head: t('topic'), cell: TopicLink },
@@ -294,11 +306,13 @@ interface LettersProps {
   /** whether the filter is all that the address names */
   readonly isWhole: boolean;
   readonly count: number | null;
+  /** No filter of the topic names more; null: not known. */
+  readonly most: number | null;
 }
 
 /** The actions on the selected dead letters. */
 function useActions(
-  { pages, filter, count }: LettersProps,
+  { pages, filter, count, most }: LettersProps,
   { chosen, isAll, clear }: Selection<DeadLetterJson>,
 ) {
   const [failure, setFailure] = useState<string | null>(null);
@@ -306,7 +320,7 @@ function useActions(
   const oneTopic = topics.size === 1 ? chosen[0]?.topic : undefined;
   const requeue = (): void => {
     if (chosen.length === 0) return;
-    if (isAll) askRequeue([filter], filter.topic, count);
+    if (isAll) askRequeue([filter], filter.topic, count, count ?? most);
     else if (chosen.length > directMax) askRequeue(namedFilters(chosen), oneTopic, chosen.length);
     else
       requeueNamed(chosen)

@@ -81,7 +81,7 @@ function Mark({ point, before }: { point: TimelinePoint; before: TimelinePoint |
   return (
     <li class={isComing ? 'mark faint' : 'mark'}>
       <PointDot kind={kind} />
-      <span class="nowrap">{label}</span>
+      <span>{label}</span>
       <Time class="num soft" at={at} text={isComing ? clock : preciseClock} />
       <span class="text">{dots(waited, kind === 'next' ? time : note)}</span>
       {isComing && pill !== undefined ? <Pill colour="quiet">{pill}</Pill> : null}

@@ -233,6 +233,7 @@ function Troubles({ attention, attentionCount, topics }: SummaryJson) {
         items={lines}
         empty={t('attention_none')}
         more={lines.length < attention.length ? () => setWhole(true) : null}
+        moreCount={attention.length - lines.length}
         keyOf={({ topic }) => topic}
         columns={{
           topic: {
@@ -325,18 +326,20 @@ function Late({ topic, oldest }: TopicAttentionJson) {
 }
 
 /** What to press. */
-function Remedy({ topic, states, reasons: [first] }: TopicAttentionJson) {
+function Remedy({ topic, state, states, reasons: [first] }: TopicAttentionJson) {
   if (first === 'failing' || first === 'late')
     return (
       <>
         <a class="btn s" href={href('topics', topic, 'attempts')}>
           {t('attempts')}
         </a>
-        {may('operate') ? (
+        {!may('operate') ? null : state === 'active' ? (
           <Button look="s" icon="pause" onClick={() => askPause(topic, states.ready)}>
             {t('pause')}…
           </Button>
-        ) : null}
+        ) : (
+          <ResumeButton topic={topic} due={states.ready} />
+        )}
       </>
     );
   if (!may('operate')) return null;
@@ -347,12 +350,14 @@ function Remedy({ topic, states, reasons: [first] }: TopicAttentionJson) {
       </Button>
     );
   if (first === 'not_registered') return may('admin') ? <NewTopicLink /> : null;
-  return (
-    <Button look="s" icon="play" onClick={() => askResume(topic, states.ready)}>
-      {t('resume')}…
-    </Button>
-  );
+  return <ResumeButton topic={topic} due={states.ready} />;
 }
+
+const ResumeButton = ({ topic, due }: { topic: string; due: number }) => (
+  <Button look="s" icon="play" onClick={() => askResume(topic, due)}>
+    {t('resume')}…
+  </Button>
+);
 
 const eventsShown = 6;
 

@@ -34,7 +34,7 @@ import { reasonText } from '../parts/reason-text.ts';
 import { SecretOnce } from '../parts/secret-once.tsx';
 import { href, hrefQuery } from '../router.ts';
 import { targetText } from '../topic-command.ts';
-import { t, type Word } from '../words/words.ts';
+import { t, type Word, wordParts } from '../words/words.ts';
 import { RecentAttempts } from './attempts.tsx';
 import { EndpointCard } from './endpoints.tsx';
 import { JobList } from './jobs.tsx';
@@ -223,7 +223,9 @@ function Figures({
   const series = useSeries(range, name);
   return (
     <>
-      {isFailing(recent) && recent !== null ? <FailingStrip recent={recent} /> : null}
+      {isFailing(recent) && recent !== null ? (
+        <FailingStrip recent={recent} isHeld={topic.state !== 'active'} />
+      ) : null}
       {stats === null ? (
         <Waiting rows={2} />
       ) : (
@@ -357,13 +359,13 @@ function tilesOf(topic: TopicJson, stats: TopicStatsJson, recent: SeriesJson | n
   ];
 }
 
-function FailingStrip({ recent }: { recent: SeriesJson }) {
+function FailingStrip({ recent, isHeld }: { recent: SeriesJson; isHeld: boolean }) {
   const { delivered, failed } = recent.totals;
   const reasons = recent.reasons.slice(0, 3).map(({ reason, status }) => reasonName(reason, status));
   return (
     <Strip>
       <b>{t('failing_strip', { percent: percent(failed / (delivered + failed)) })}</b>{' '}
-      {t('failing_strip_text', { reasons: reasons.join(', ') })}
+      {t(isHeld ? 'failing_strip_held' : 'failing_strip_text', { reasons: reasons.join(', ') })}
     </Strip>
   );
 }
@@ -383,22 +385,19 @@ function reasonsOf(data: CapacityJson | null) {
   ];
 }
 
-/** Words of a text with its values in bold: the text is split at {name}. */
+/** Words of a text with its values in bold: the text is split at them. */
 function Sentence({ word, values }: { word: Word; values: Readonly<Record<string, string>> }) {
   return (
     <>
-      {t(word)
-        .split(/(\{\w+\})/)
-        .map((part) => {
-          const name = /^\{(\w+)\}$/.exec(part)?.[1];
-          if (name === undefined) return part;
-          const isCode = name === 'call' || name === 'rule';
-          return (
-            <b key={part} class={isCode ? 'mono' : ''}>
-              {values[name] ?? part}
-            </b>
-          );
-        })}
+      {wordParts(word, values).map((part, n) =>
+        n % 2 === 0 ? (
+          part
+        ) : (
+          <b key={part} class={part === 'call' || part === 'rule' ? 'mono' : ''}>
+            {values[part]}
+          </b>
+        ),
+      )}
     </>
   );
 }

@@ -2,15 +2,23 @@
 
 type Values = Readonly<Record<string, string | number>>;
 
-/** `values` replace {name}. {name:job|jobs} is the first text where the value is 1, else the second. A part
- *  in [ ] is left out where one of its values is missing. */
-export function filled(text: string, values: Values): string {
+const counted = /\{(\w+):((?:[^{|}]|\{\w+\})*)\|((?:[^{|}]|\{\w+\})*)\}/g;
+
+/** `values` replace {name}. {name:job|jobs} is the first text where the value is 1, else the second; each may
+ *  have {name} in it. A part in [ ] is left out where one of its values is missing. */
+export const filled = (text: string, values: Values): string =>
+  chosen(text, values).replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
+
+/** The same text split at its values: words, the name of a value, words, and so on. */
+export const partsOf = (text: string, values: Values): readonly string[] =>
+  chosen(text, values).split(/\{(\w+)\}/);
+
+function chosen(text: string, values: Values): string {
   const hasAll = (part: string) =>
     [...part.matchAll(/\{(\w+)\}/g)].every(([, name = '']) => Object.hasOwn(values, name));
   return text
     .replace(/\[(.*?)\]/g, (_, part: string) => (hasAll(part) ? part : ''))
-    .replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole))
-    .replace(/\{(\w+):([^|}]*)\|([^}]*)\}/g, (_, name: string, one: string, more: string) =>
+    .replace(counted, (_, name: string, one: string, more: string) =>
       String(values[name]) === '1' ? one : more,
     );
 }

@@ -4,7 +4,7 @@
 import { signal } from '@preact/signals';
 import { remember } from '../remembered.ts';
 import { en } from './en.ts';
-import { codeOf, filled } from './filled.ts';
+import { codeOf, filled, partsOf } from './filled.ts';
 
 export type Language = 'en' | 'zh';
 export type Word = keyof typeof en;
@@ -23,6 +23,10 @@ export function t(
 ): string {
   return filled(table.value[key] ?? other, values);
 }
+
+/** The text of a key in parts: words, the name of a value, words, and so on. */
+export const wordParts = (key: Word, values: Readonly<Record<string, string>>): readonly string[] =>
+  partsOf(table.value[key], values);
 
 /** The text of a code of an open list; `other` for codes that have none. For a code of a closed list write
  *  t(`job_${state}`): the compiler requires a text for each. */
