@@ -28,6 +28,8 @@ export class TopicTable {
   /** It answered no call at some time, so a process may know no topic. */
   wasAway = false;
   #isAway = false;
+  /** virtual ms; since when it answers again */
+  #answersFrom = 0;
   /** what the registry knows about them */
   readonly registry: Pick<
     Registry,
@@ -94,6 +96,7 @@ export class TopicTable {
   }
 
   set isAway(isAway: boolean) {
+    if (this.#isAway && !isAway) this.#answersFrom = this.#now();
     this.#isAway = isAway;
     this.wasAway ||= isAway;
   }
@@ -132,10 +135,11 @@ export class TopicTable {
     return this.isReadSoon && this.possible(name).every(({ state }) => state !== 'active');
   }
 
-  /** Active, without a rate, and unchanged since this virtual ms. */
+  /** Active, without a rate, and unchanged since this virtual ms in a registry that has answered since. */
   isSteady(name: string, since: number): boolean {
     const { state, rate } = this.get(name);
-    return state === 'active' && rate === 0 && (this.#changedAt.get(name) ?? 0) <= since;
+    const from = Math.max(this.#changedAt.get(name) ?? 0, this.#answersFrom);
+    return state === 'active' && rate === 0 && !this.#isAway && from <= since;
   }
 
   /** Another operator changes settings of a topic. */
