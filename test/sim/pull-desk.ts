@@ -12,6 +12,7 @@ import { PulledLeases } from '../../src/intake/pull/pulled-leases.ts';
 import { Puller } from '../../src/intake/pull/puller.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import type { RoleContext } from '../../src/process/role.ts';
+import { monotonicNow } from '../../src/runtime/time.ts';
 import type { Process } from './process.ts';
 import type { Scene } from './scene.ts';
 
@@ -99,10 +100,11 @@ export class PullDesk {
   }
 
   async pull(socket: Socket, client: string, ask: PullAsk): Promise<readonly PulledItem[]> {
-    const waitMs = readWait(duration(ask.waitMs));
+    const until = monotonicNow() + readWait(duration(ask.waitMs));
     const leaseMs = readLeaseLength(ask.leaseMs === null ? undefined : duration(ask.leaseMs));
     await Promise.all(ask.topics.map((name) => this.#calls.checkTopic(name)));
     const { topics: names, max } = ask;
+    const waitMs = Math.max(0, until - monotonicNow());
     const request = { topics: names, max, waitMs, leaseMs, client, refusal: () => null };
     const pulled = await pullForClient(this.#puller, socket, request);
     return pulled.map((one) => ({ ...this.#calls.pulled(one), body: one.job.body }));

@@ -16,6 +16,7 @@ import { PullCalls, readLeaseLength, readWait } from '../../intake/pull/pull-cal
 import type { PulledJob, Puller, PullRequest } from '../../intake/pull/puller.ts';
 import type { PushJob } from '../../ports/job-store.ts';
 import type { RoleContext } from '../../process/role.ts';
+import { monotonicNow } from '../../runtime/time.ts';
 import { acceptJob, type PushRequest, pushTerms, readBackoff } from '../../use-cases/accept-job.ts';
 import { topicNotFound } from '../../use-cases/change-topic.ts';
 import { absentJob, checkedKey, findJob, jobHead } from '../../use-cases/find-job.ts';
@@ -164,7 +165,7 @@ export class QueueService {
     if (max < 1 || max > contractLimits.pullJobsMax)
       throw invalidField('max', `must be a whole number from 1 to ${contractLimits.pullJobsMax}`);
     for (const name of names) this.#access.require('pull', name, call.rights);
-    const waitMs = Math.max(0, Math.min(readWait(wait), call.leftMs - grpcLimits.deadlineSpareMs));
+    const until = monotonicNow() + Math.min(readWait(wait), call.leftMs - grpcLimits.deadlineSpareMs);
     const leaseMs = readLeaseLength(lease);
     const topics = [...new Set(names)];
     await Promise.all(topics.map((name) => this.#pulls.checkTopic(name)));
@@ -172,7 +173,7 @@ export class QueueService {
     const pulled = await this.#pullFor(call, {
       topics,
       max,
-      waitMs,
+      waitMs: Math.max(0, until - monotonicNow()),
       leaseMs,
       client: call.client,
       refusal,

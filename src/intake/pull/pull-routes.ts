@@ -15,6 +15,7 @@ import {
 } from '../../contract/api/pull.ts';
 import { catalogue, DqError, invalidField } from '../../core/errors.ts';
 import { clientOf } from '../../core/token.ts';
+import { monotonicNow } from '../../runtime/time.ts';
 import { PullCalls, type LeaseResult as Result, readLeaseLength, readWait } from './pull-calls.ts';
 import { pullForClient } from './pull-for-client.ts';
 import type { PulledLeases } from './pulled-leases.ts';
@@ -64,13 +65,14 @@ export function pullRoutes(
   });
 
   async function pull(request: FastifyRequest, answer: FastifyReply, given: Given) {
-    const waitMs = readWait(given.wait);
+    // The wait begins here: a topic that is not known yet may have to be asked for.
+    const until = monotonicNow() + readWait(given.wait);
     const leaseMs = readLeaseLength(given.lease);
     await Promise.all(given.topics.map((name) => checkTopic(request, name)));
     const pulled = await pullForClient(puller, request.raw.socket, {
       topics: given.topics,
       max: given.max,
-      waitMs,
+      waitMs: Math.max(0, until - monotonicNow()),
       leaseMs,
       client: clientOf(rightsOf(request), request.raw.socket.remoteAddress),
       refusal: () => refusalOf(request, given.topics),
