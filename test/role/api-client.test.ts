@@ -112,6 +112,11 @@ describe('sentenceOf', () => {
 
   it('sentenceOf: falls back to the detail; says how to give a token', () => {
     expect(sentenceOf({ ...base, errors: [] })).toBe('2 fields are wrong');
-    expect(sentenceOf({ ...base, code: 'unauthorized', errors: [] })).toContain('DQ_TOKEN');
+    const rejected = { ...base, code: 'unauthorized' } as const;
+    const errors = [{ field: 'authorization', message: 'missing' }];
+    expect(sentenceOf({ ...rejected, errors })).toBe('authorization: missing (give --token or DQ_TOKEN)');
+    // No token helps at the console's port.
+    const session = [{ field: 'session', message: 'missing' }];
+    expect(sentenceOf({ ...rejected, errors: session })).toBe('session: missing');
   });
 });

@@ -49,7 +49,7 @@ describe('dead letters', () => {
     expect((await dq.api('GET', '/v1/topics/a/jobs/1')).body).toMatchObject({
       state: 'ready',
       attempt: 0,
-      attempts: [],
+      attempts: [{ attempt: 1, status: 500, beforeRequeue: true }],
       body: '{"id":"1"}',
     });
     expect(await requeue({ until: '2001-01-01T00:00:00Z' })).toEqual({ requeued: 0, more: false });
@@ -200,7 +200,8 @@ describe('topic capacity', () => {
       onSend: (message, answer) => {
         if (message.kind !== 'ask') return;
         const { call, question } = message;
-        expect(message).toMatchObject({ to: 'notifier', question: { name: 'capacity' } });
+        expect(message).toMatchObject({ to: 'notifier' });
+        if (question.name !== 'capacity') return answer({ kind: 'answers', call, answers: [] });
         const { topic } = question.params as { topic: string };
         const answers = [
           { process: `${topic} 0`, answer: reasons },

@@ -54,7 +54,7 @@ it('start checks: name a file or a read-only place as data directory', async () 
 it('start checks: a data directory of another daemon is in use', async () => {
   const data = await DataDirectory.open(join(root, 'data'));
   onTestFinished(() => data.close());
-  const control = new ControlSocket({ status: () => ({ url: null }) } as never);
+  const control = new ControlSocket({ url: () => null } as never);
   onTestFinished(() => control.close());
   await control.listen(data.controlSocket);
   expect(await why(join(root, 'data'))).toBe(
