@@ -8,9 +8,11 @@ import { type JudgedJob, type Why, whyOf } from '../../core/job-why.ts';
 import { limits } from '../../core/limits.ts';
 import { plannedAttempts } from '../../core/retry-policy.ts';
 import { placesOf } from '../../core/shard-list.ts';
+import type { StateCounts } from '../../ports/job-store.ts';
 import type { AnswerOf } from '../../process/questions.ts';
 import type { RoleContext } from '../../process/role.ts';
-import { monotonicNow, setTimeout } from '../../runtime/time.ts';
+import { monotonicNow, setTimeout, turn } from '../../runtime/time.ts';
+import { useCaseLimits } from '../../use-cases/limits.ts';
 import { apiLimits } from '../limits.ts';
 import type { MasterQuestions } from '../master-questions.ts';
 import type { JobFacts } from './job-json.ts';
@@ -51,8 +53,11 @@ export class JobFactsReader {
     };
   }
 
-  /** Why a job is where it is. */
-  async why(job: (VersionOfJob & JudgedJob) | EndedJob): Promise<Why> {
+  /** Why a job is where it is. `hasManyLeases`: of a reader of many jobs, which has the counts already. */
+  async why(
+    job: (VersionOfJob & JudgedJob) | EndedJob,
+    hasManyLeases: ManyLeases = (name) => this.#hasManyLeases(name),
+  ): Promise<Why> {
     const { store, topics, clock, config } = this.#role;
     const topic = topics.get(job.topic);
     const isUnread = topic === undefined && (!topics.isKnown || topics.isUnreadable(job.topic));
@@ -63,7 +68,7 @@ export class JobFactsReader {
           this.#capacities.of(job.topic, () => this.#questions.ask('capacity', { topic: job.topic })),
           // Without it, the answer still says why.
           store.surveys.position(job).catch(() => null),
-          topic?.delivery === 'pull' && this.#hasManyLeases(job.topic),
+          topic?.delivery === 'pull' && hasManyLeases(job.topic),
         ])
       : [null, null, false];
     const call = job.state === 'reserved' ? await this.#callOf(job) : null;
@@ -79,17 +84,9 @@ export class JobFactsReader {
     });
   }
 
-  /** Whether its pull clients get no more jobs (JobStore.reserve). Of all partitions together. */
   async #hasManyLeases(topic: string): Promise<boolean> {
-    const { store, topics } = this.#role;
-    const counts = await store.admin.counts().catch(() => null);
-    if (counts === null) return false;
-    const leases = Object.entries(counts.topics).map(([name, { reserved }]) =>
-      topics.get(name)?.delivery === 'pull' ? reserved : 0,
-    );
-    const left =
-      limits.pullLeasesMax * store.jobs.partitions().length - leases.reduce((sum, n) => sum + n, 0);
-    return (counts.topics[topic]?.reserved ?? 0) >= left;
+    const counts = await this.#role.store.admin.counts().catch(() => null);
+    return counts !== null && manyLeases(this.#role, counts.topics)(topic);
   }
 
   /** null: its end does not depend on the time. */
@@ -124,6 +121,30 @@ export class JobFactsReader {
 }
 
 type VersionOfJob = JobKey & { readonly version: Version };
+
+/** Whether the pull clients of a topic get no more jobs (JobStore.reserve). Of all partitions together. */
+export type ManyLeases = (topic: string) => Promise<boolean>;
+
+/** Adds up the leases once, at the first call. `counted`: of StoreAdmin.counts */
+export function manyLeases(
+  { store, topics }: RoleContext,
+  counted: Readonly<Record<string, StateCounts>>,
+): ManyLeases {
+  let leases: Promise<number> | null = null;
+  const sum = async () => {
+    let total = 0;
+    for (const [at, [name, { reserved }]] of Object.entries(counted).entries()) {
+      if (reserved > 0 && topics.get(name)?.delivery === 'pull') total += reserved;
+      if (at % useCaseLimits.topicsPerTurn === 0) await turn();
+    }
+    return total;
+  };
+  return async (topic) => {
+    leases ??= sum();
+    const left = limits.pullLeasesMax * store.jobs.partitions().length - (await leases);
+    return (counted[topic]?.reserved ?? 0) >= left;
+  };
+}
 
 type Answers<T> = readonly AnswerOf<T>[] | null;
 

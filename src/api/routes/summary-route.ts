@@ -107,7 +107,7 @@ async function sumsOf(role: RoleContext, rights: Rights, attention: TopicAttenti
     oldestOverdueMs: every ? counts.oldestOverdueMs : null,
     orphaned,
     held: heldAmong(role, counts.topics, maySee),
-    ...(await attention.of(looked, every ? ['*'] : rights.topics)),
+    ...(await attention.of(looked, every ? ['*'] : rights.topics, counts.topics)),
     operations: await operationsOf(registry, rights),
     at: new Date(now).toISOString(),
     missing: counts.missing,

@@ -13,14 +13,14 @@ import type { HeldTopic } from '../../core/held-topics.ts';
 import type { FoundJob, JobState } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { KnownTopic } from '../../core/topic/topic.ts';
-import type { DeadGroup } from '../../ports/job-store.ts';
+import type { DeadGroup, StateCounts } from '../../ports/job-store.ts';
 import type { AnswerOf, Questions } from '../../process/questions.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { apiLimits } from '../limits.ts';
 import type { MasterQuestions } from '../master-questions.ts';
 import { isFailing } from './failing.ts';
 import { heldBy } from './held-topics.ts';
-import { JobFactsReader, NotifierAnswers } from './job-facts.ts';
+import { JobFactsReader, type ManyLeases, manyLeases, NotifierAnswers } from './job-facts.ts';
 import type { StatLine } from './stats-table.ts';
 
 type Reason = (typeof attentionReasons)[number];
@@ -45,10 +45,12 @@ export class TopicAttention {
   }
 
   /** `lines`: of the topics that the caller may see, and that have jobs or failures. `globs`: names and
-   *  globs of its rights */
+   *  globs of its rights; `counted`: of
+   *  StoreAdmin.counts */
   async of(
     lines: readonly StatLine[],
     globs: readonly string[],
+    counted: Readonly<Record<string, StateCounts>>,
   ): Promise<{ readonly attention: readonly TopicAttentionJson[]; readonly attentionCount: number }> {
     const [failures, late] = await Promise.all([this.#failures(globs), this.#lateOf(lines)]);
     const { topics } = this.#role;
@@ -62,9 +64,13 @@ export class TopicAttention {
     }
     const worst = found.sort(byUrgency).slice(0, contractLimits.attentionMax);
     const groups = await this.#deadGroups(worst);
+    const hasManyLeases = manyLeases(this.#role, counted);
     return {
       attention: await Promise.all(
-        worst.map((one) => this.#json(one, late.get(one.line.topic), groups.get(one.line.topic))),
+        worst.map((one) => {
+          const { topic } = one.line;
+          return this.#json(one, late.get(topic), groups.get(topic), hasManyLeases);
+        }),
       ),
       attentionCount: found.length,
     };
@@ -182,6 +188,7 @@ export class TopicAttention {
     { line, topic, reasons, failures }: Candidate,
     late: FoundJob | undefined,
     group: DeadGroup | undefined,
+    hasManyLeases?: ManyLeases,
   ): Promise<TopicAttentionJson> {
     const { today, states } = line;
     const oldest = late ?? (states.ready + states.delayed === 0 ? null : await this.#oldestOf(line.topic));
@@ -192,7 +199,7 @@ export class TopicAttention {
         : first === 'failing' || first === 'dead_letters'
           ? (group?.firstAt ?? null)
           : (oldest?.dueAt ?? null);
-    const why = oldest === null ? null : await this.#facts.why(withoutEnd(oldest));
+    const why = oldest === null ? null : await this.#facts.why(withoutEnd(oldest), hasManyLeases);
     return {
       topic: line.topic,
       title: topic?.title ?? '',
