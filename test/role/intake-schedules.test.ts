@@ -178,6 +178,9 @@ it('a schedule whose topic is gone is paused, and resumed only with a topic', as
   await dq.api('DELETE', '/v1/topics/report');
   expect((await dq.api('POST', '/v1/schedules/daily/pause')).body).toMatchObject({ paused: true });
   expect((await dq.api('POST', '/v1/schedules/daily/resume')).status).toBe(404);
+  // Also while it is paused, its job is one that the topic takes.
+  const moved = await dq.api('PATCH', '/v1/schedules/daily', { paused: true, topic: 'absent' });
+  expect(moved).toMatchObject({ status: 404, body: { code: 'topic_not_found' } });
 });
 
 it('a list of long bodies comes in pages that fit', async () => {

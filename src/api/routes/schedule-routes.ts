@@ -1,6 +1,7 @@
 // /v1/schedules: recurring jobs. dq-upkeep makes one job for each instant. The scope that changes a topic
 // changes its schedules.
 
+import { isDeepStrictEqual } from 'node:util';
 import type { FastifyRequest } from 'fastify';
 import {
   changeScheduleSchema,
@@ -183,8 +184,9 @@ async function change(
     return scheduleJson(old, now);
   }
   requireTopic(request, record.topic);
-  // A schedule whose topic is gone can be paused.
-  if (!record.isPaused)
+  // A schedule whose topic is gone can be paused, and not changed otherwise.
+  const isPausedOnly = record.isPaused && isDeepStrictEqual(whenPaused(record), whenPaused(old));
+  if (!isPausedOnly)
     checkSchedule(record, await topicOfPush(topics, record.topic), pushTerms(context.role, now));
   auditNote(request, {
     topic: record.topic,
@@ -247,6 +249,8 @@ function scheduleJson(schedule: StoredSchedule, now: number | null) {
 }
 
 /** Without the body. */
+const whenPaused = (record: ScheduleRecord) => ({ ...scheduleSettings(record), paused: true });
+
 function auditedOf(record: ScheduleRecord) {
   const { body, ...audited } = scheduleSettings(record);
   return { ...audited, bodyBytes: Buffer.byteLength(body) };
