@@ -17,8 +17,10 @@ interface Flags extends DaemonOptions {
   readonly scope?: readonly string[];
 }
 
-const head = `# dq apply -f FILE makes topics and schedules as they are here. A member that is not here has its default.
-# No secret is here, and *** keeps the stored value of a header; \${NAME} is a variable of the environment.
+const head = `# dq apply -f FILE makes topics and schedules as they are here. A member that is not here takes its default,
+# but for the state and the secret of a topic, and the timezone and paused of a schedule, which stay.
+# No secret of a topic is here, and a callbackUrl is whole. *** keeps the stored value of a header;
+# \${NAME} is a variable of the environment.
 `;
 
 export function register(program: Command): void {
