@@ -47,8 +47,8 @@ export class Calls {
   readonly #running = new Set<CallRecord>();
   /** by process and topic: virtual ms of the last starts, oldest first */
   readonly #starts = new WeakMap<Process, Map<string, number[]>>();
-  /** by job, version and attempt */
-  readonly #called = new Set<string>();
+  /** the last call by job, version and attempt */
+  readonly #called = new Map<string, CallRecord>();
   count = 0;
 
   constructor(options: CallsOptions) {
@@ -70,9 +70,10 @@ export class Calls {
     const { ended } = lease;
     const name = `${key}, version ${lease.version}, attempt ${attempt}`;
     judge.check(!process.isOnTrial, 'a notifier on trial calls nothing', () => `${process.title}: ${key}`);
-    const isFirst = !this.#called.has(name);
-    this.#called.add(name);
-    judge.check(isFirst || !this.#options.isOrderly, 'a reload doubles no call', () => name);
+    // A reply that slows its topic down uses no attempt up: the next call has its number.
+    const before = this.#called.get(name);
+    const mayRepeat = before === undefined || before.status === 429;
+    judge.check(mayRepeat || !this.#options.isOrderly, 'a reload doubles no call', () => name);
     judge.check(
       ended === null || harmlessEnds.includes(ended) || lease.unseenMs > 0,
       '6 a call starts under its lease',
@@ -114,6 +115,7 @@ export class Calls {
     this.#checkRate(request);
     const call = { lease, process, startedAt: loop.at, endedAt: null, status: null, concurrency };
     lease.call = call;
+    this.#called.set(name, call);
     this.#running.add(call);
     this.#options.lead?.called(call);
     this.#options.occasions.happened('call', key);
