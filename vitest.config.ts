@@ -16,7 +16,7 @@ const slow = [
   'test/role/{operations,queued-lookups,remove-topic,store-maintenance,test-call}.test.ts',
   'test/system/{console,console-jobs,console-screens,console-secrets}.test.ts',
   'test/system/{console-shell,console-system,console-topics}.test.ts',
-  'test/system/{alerts,crash-loop,dead-requeue,endpoints,first-start}.test.ts',
+  'test/system/{alerts,container,crash-loop,dead-requeue,endpoints,first-start}.test.ts',
   'test/system/import.test.ts',
   'test/system/{mysql,process-death,reload,reload-*,restart}.test.ts',
   'test/system/{secrets,shards,signals,small-profile,stop,systemd}.test.ts',

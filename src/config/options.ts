@@ -36,11 +36,19 @@ export interface Option<T = unknown> {
   readonly only?: 'flag' | 'file';
   /** separator of a list given as text; absent: a comma */
   readonly separator?: RegExp;
+  /** of a path: `-` is a value, too */
+  readonly orStandardOutput?: boolean;
 }
+
+/** The value of a path that stands for the standard output. */
+export const standardOutput = '-';
 
 const cores = availableParallelism();
 type Range = { min?: number; max?: number };
-type More = Pick<Option, 'defaultText' | 'flag' | 'flagHelp' | 'only' | 'secret' | 'separator'>;
+type More = Pick<
+  Option,
+  'defaultText' | 'flag' | 'flagHelp' | 'only' | 'orStandardOutput' | 'secret' | 'separator'
+>;
 
 /** Makes the options of one kind. */
 const declare =
@@ -189,7 +197,11 @@ export const options = {
     "File of the key that encrypts the topics' secrets; the same for all instances on one MySQL",
     { defaultText: 'secret.key in dataDir' },
   ),
-  logDir: path('./logs', 'Directory of the log files', { flag: '--log-dir' }),
+  logDir: path('./logs', 'Directory of the log files; `-`: all lines to the standard output', {
+    flag: '--log-dir',
+    flagHelp: 'Directory of the log files; -: all lines to the standard output',
+    orStandardOutput: true,
+  }),
   redis: list(
     [],
     'Redis for the jobs, instead of the embedded store: redis://, redis+sentinel:// or redis+cluster://, with TLS rediss://, rediss+sentinel:// or rediss+cluster://',

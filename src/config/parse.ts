@@ -4,7 +4,7 @@
 import { isAbsolute, resolve } from 'node:path';
 import type { Parsed } from '../core/duration.ts';
 import { formatDuration, parseDuration } from '../core/duration.ts';
-import type { Option } from './options.ts';
+import { type Option, standardOutput } from './options.ts';
 
 const unitBytes: Readonly<Record<string, number>> = { b: 1, kib: 1024, mib: 1024 ** 2, gib: 1024 ** 3 };
 
@@ -15,7 +15,13 @@ export function parseValue(option: Option, raw: unknown, base: string): Parsed<u
     case 'text':
       return parseText(raw);
     case 'path':
-      return then(parseText(raw), (text) => right(isAbsolute(text) ? text : resolve(base, text)));
+      return then(parseText(raw), (text) =>
+        right(
+          isAbsolute(text) || (option.orStandardOutput && text === standardOutput)
+            ? text
+            : resolve(base, text),
+        ),
+      );
     case 'port':
     case 'count':
       return then(parseWhole(raw), (n) => inRange(option, n, String));

@@ -5,6 +5,7 @@
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import { open, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { standardOutput } from '../config/options.ts';
 import { messageOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { monotonicNow } from '../runtime/time.ts';
@@ -53,6 +54,7 @@ export async function checkDataDirectory(path: string): Promise<Finding[]> {
 
 export function checkLogDirectory(path: string): Finding {
   const finding = of('log directory');
+  if (path === standardOutput) return finding('ok', 'the standard output');
   const unusable = whyUnusable(path);
   if (unusable !== null) return finding('failed', unusable);
   return finding('ok', existsSync(path) ? path : `${path} will be made`);

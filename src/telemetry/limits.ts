@@ -9,6 +9,8 @@ export const telemetryLimits = {
   /** Characters of lines that wait for a stuck disk: some seconds of the busiest log. dq drops and counts
    *  more. */
   logBacklogCharsMax: 4 * 1024 * 1024,
+  /** PIPE_BUF of Linux: a pipe takes so many bytes of one process in one piece. */
+  pipeWriteMax: 4096,
   /** Interval of checking that the open log file is still the one at its path. */
   logCheckMs: 1_000,
   /** Output of a background daemon: usually nothing; 500 crashes of the runtime with their traces fit. */

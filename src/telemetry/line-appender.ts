@@ -6,17 +6,16 @@
 // Rejected: winston's file transports, which cost 4.8 µs a line and neither reopen a file nor recreate its
 // directory.
 
-import { join } from 'node:path';
 import type { Calendar } from '../core/calendar.ts';
 import { messageOf } from '../core/errors.ts';
 import { clearTimeout, monotonicNow, setTimeout, type Timer } from '../runtime/time.ts';
 import { orAfter } from '../runtime/timeout.ts';
 import { telemetryLimits } from './limits.ts';
-import { AppendError, LogFile } from './log-file.ts';
+import { AppendError, type LogTarget, openLogTarget } from './log-file.ts';
 
 export interface LineAppenderOptions {
-  readonly directory: string;
-  readonly nameOf: (day: number) => string;
+  /** of the file of a day, yyyymmdd; `-` = the standard output */
+  readonly pathOf: (day: number) => string;
   readonly calendar: Calendar;
   readonly now: () => number;
   /** 0 = no limit. Lines in the file at the first opening of a day count, later lines of other processes do
@@ -38,7 +37,7 @@ export class LineAppender {
   #timer: Timer | null = null;
   #writing: Promise<void> | null = null;
   #closing: Promise<void> | null = null;
-  #file: LogFile | null = null;
+  #file: LogTarget | null = null;
   #checkedAt = 0;
   #stale = false;
   /** yyyymmdd of the last written lines, and the bytes of that day; null bytes = no file of that day is open
@@ -167,14 +166,14 @@ export class LineAppender {
     return this.#fullDay !== 0 && this.#fullDay === this.#options.calendar.dayOf(this.#options.now());
   }
 
-  async #current(): Promise<LogFile> {
+  async #current(): Promise<LogTarget> {
     const day = this.#options.calendar.dayOf(this.#options.now());
     if (day !== this.#day) this.#bytesToday = null;
     this.#day = day;
-    const path = join(this.#options.directory, this.#options.nameOf(day));
+    const path = this.#options.pathOf(day);
     if (this.#stale || this.#file?.path !== path || (await this.#hasMoved())) await this.#release();
     if (this.#file === null) {
-      this.#file = await LogFile.open(path);
+      this.#file = await openLogTarget(path);
       // The lines of a file that was rotated since are counted already.
       this.#bytesToday ??= this.#file.sizeBefore;
       this.#checkedAt = monotonicNow();

@@ -1,15 +1,26 @@
-// LogFile is one open log file with its path. It appends whole buffers and detects a path that leads to
-// another file.
+// Where log lines go: a LogFile is one open log file with its path. It appends whole buffers and detects a
+// path that leads to another file. StandardOutput is what all processes of a daemon share instead.
 
+import { write } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 import { mkdir, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { promisify } from 'node:util';
+import { standardOutput } from '../config/options.ts';
+import { sleep } from '../runtime/time.ts';
+import { telemetryLimits } from './limits.ts';
 
 const newline = 0x0a;
 
 /** The group may read logs, others may not, whatever the umask of the start is. */
 const fileMode = 0o640;
 const directoryMode = 0o750;
+
+export type LogTarget = Pick<LogFile, keyof LogFile>;
+
+export async function openLogTarget(path: string): Promise<LogTarget> {
+  return path === standardOutput ? new StandardOutput() : LogFile.open(path);
+}
 
 export class LogFile {
   readonly path: string;
@@ -85,6 +96,54 @@ export class LogFile {
   async close(): Promise<void> {
     await this.#handle.close();
   }
+}
+
+/** Not opened by a path: a socket, which systemd gives, has none, and another user may not open that of a
+ *  pipe. Not process.stdout, which can block the process for a reader that stands still. */
+class StandardOutput implements LogTarget {
+  readonly path = standardOutput;
+  readonly id = standardOutput;
+  readonly sizeBefore = 0;
+  readonly mend = '';
+
+  async append(bytes: Buffer): Promise<void> {
+    let done = 0;
+    try {
+      while (done < bytes.length)
+        done += await writeSome(bytes.subarray(done, done + linesWithin(bytes.subarray(done))));
+    } catch (cause) {
+      throw new AppendError(cause, bytes, done);
+    }
+  }
+
+  async hasMoved(): Promise<boolean> {
+    return false;
+  }
+
+  async close(): Promise<void> {}
+}
+
+const writeTo = promisify(write);
+
+/** Returns the number of written bytes. A pipe or socket of which another process made a non-blocking one
+ *  can be full: no error, but a reader that is slow. */
+async function writeSome(bytes: Buffer): Promise<number> {
+  try {
+    return (await writeTo(1, bytes)).bytesWritten;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error;
+    await sleep(telemetryLimits.logFlushMs);
+    return 0;
+  }
+}
+
+/** Length of the first lines that one write passes on together: a pipe mixes longer writes of several
+ *  processes. One longer line goes alone. */
+function linesWithin(bytes: Buffer): number {
+  const max = telemetryLimits.pipeWriteMax;
+  if (bytes.length <= max) return bytes.length;
+  const end = bytes.lastIndexOf(newline, max - 1);
+  return 1 + (end >= 0 ? end : bytes.indexOf(newline));
 }
 
 /** Not by the handle of the log: a file may be writable only. */

@@ -1,12 +1,12 @@
-// The logs of one process: JSON lines in <logDir>/<kind>-<role>-<n>-<yyyymmdd>.log. Decides which line goes
-// to which file.
+// The logs of one process: JSON lines in <logDir>/<kind>-<role>-<n>-<yyyymmdd>.log, or with their kind on the
+// standard output. Decides which line goes to which file.
 // Invariant: no call throws or waits, no line contains a secret.
 
-import { appendFileSync, mkdirSync } from 'node:fs';
+import { appendFileSync, mkdirSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import winston from 'winston';
-import type { Config } from '../config/options.ts';
+import { type Config, standardOutput } from '../config/options.ts';
 import { createCalendar } from '../core/calendar.ts';
 import { messageOf, wordsOf } from '../core/errors.ts';
 import { wallNow } from '../runtime/time.ts';
@@ -31,24 +31,29 @@ export interface LogOptions {
   readonly closeMs?: number;
 }
 
+type Whose = Pick<LogOptions, 'config' | 'role' | 'index' | 'title'>;
 type Kind = 'notice' | 'error' | 'request' | 'notify' | 'audit';
 
 /** `day`: yyyymmdd */
-function fileNameOf(kind: Kind, role: string, index: number, day: number): string {
-  return `${kind}-${role}-${index}-${day}.log`;
+function pathOf({ config, role, index }: Whose, kind: Kind, day: number): string {
+  const { logDir } = config;
+  return logDir === standardOutput ? logDir : join(logDir, `${kind}-${role}-${index}-${day}.log`);
 }
 
+/** Tells the kinds apart on the standard output. */
+const kindIn = ({ config }: Whose, kind: Kind): LogFields =>
+  config.logDir === standardOutput ? { kind } : {};
+
 export function openLog(options: LogOptions): OpenLog {
-  const { config, role, index, title, echo, now = wallNow, closeMs = telemetryLimits.logCloseMs } = options;
+  const { config, index, title, echo, now = wallNow, closeMs = telemetryLimits.logCloseMs } = options;
   const calendar = createCalendar(config.timezone);
-  const head = { process: title, pid: process.pid };
   const appenderOf = (kind: Kind) =>
     new LineAppender({
-      directory: config.logDir,
-      nameOf: (day) => fileNameOf(kind, role, index, day),
+      pathOf: (day) => pathOf(options, kind, day),
       calendar,
       now,
-      bytesMaxPerDay: config['log.bytesMaxPerDay'],
+      // Nothing here keeps the lines of the standard output.
+      bytesMaxPerDay: config.logDir === standardOutput ? 0 : config['log.bytesMaxPerDay'],
       closeMs,
       onFull: (bytesMax) => full(kind, bytesMax),
       onRecovered: (lines, reason) => notice('log: lines were lost', { kind, lines, reason }),
@@ -60,8 +65,12 @@ export function openLog(options: LogOptions): OpenLog {
     notify: appenderOf('notify'),
     audit: appenderOf('audit'),
   };
-  const notices = new NoticeLog(appenders.notice, config['log.level'], head, now);
-  const errors = new NoticeLog(appenders.error, config['log.level'], head, now);
+  const noticeLogOf = (kind: 'notice' | 'error') => {
+    const head = { ...kindIn(options, kind), process: title, pid: process.pid };
+    return new NoticeLog(appenders[kind], config['log.level'], head, now);
+  };
+  const notices = noticeLogOf('notice');
+  const errors = noticeLogOf('error');
 
   const say = (message: string, fields: LogFields) =>
     echo?.(formatReadable(new Date(now()).toISOString(), title, message, fields));
@@ -79,9 +88,11 @@ export function openLog(options: LogOptions): OpenLog {
       say(message, fields);
     }
   };
-  const headNow = sharedHead(title, now);
+  const headOfKind = (kind: Kind) => sharedHead({ ...kindIn(options, kind), process: title }, now);
+  const auditHead = headOfKind('audit');
   const ofCalls = (kind: 'request' | 'notify', isError: (fields: LogFields) => boolean) => {
     const wanted = config[`log.${kind}`];
+    const headNow = headOfKind(kind);
     return (fields: LogFields) => {
       if (wanted === 'all' || (wanted === 'errors' && isError(fields)))
         appenders[kind].write(formatLine(fields, headNow()));
@@ -104,7 +115,7 @@ export function openLog(options: LogOptions): OpenLog {
     debug: (message, fields = {}) => notices.write('debug', message, fields),
     request: ofCalls('request', ({ status }) => typeof status === 'number' && status >= 400),
     notify: ofCalls('notify', ({ outcome }) => outcome !== 'delivered'),
-    audit: (fields) => appenders.audit.write(formatLine(fields, headNow())),
+    audit: (fields) => appenders.audit.write(formatLine(fields, auditHead())),
     reopen: () => {
       for (const appender of Object.values(appenders)) appender.reopen();
     },
@@ -119,12 +130,12 @@ export function openLog(options: LogOptions): OpenLog {
 }
 
 /** The first members of a line. Many lines of calls have the same time. */
-function sharedHead(title: string, now: () => number): () => string {
+function sharedHead(members: LogFields, now: () => number): () => string {
   let knownAt = Number.NaN;
   let head = '';
   return () => {
     const at = now();
-    if (at !== knownAt) head = headOf({ time: new Date(at).toISOString(), process: title });
+    if (at !== knownAt) head = headOf({ time: new Date(at).toISOString(), ...members });
     knownAt = at;
     return head;
   };
@@ -240,22 +251,27 @@ class NoticeLog {
 /** Writes the reason of a crash to the error log of the process at once, because the crash discards gathered
  *  lines. The crash itself is unchanged: Node prints the reason and ends the process. From now on, for
  *  uncaught exceptions and unhandled rejections. `where` is called at the crash: a reload can change it. */
-export function logCrashes(where: () => Pick<LogOptions, 'config' | 'role' | 'index' | 'title'>): void {
+export function logCrashes(where: () => Whose): void {
   process.on('uncaughtExceptionMonitor', (error) => {
     try {
-      const { config, role, index, title } = where();
+      const whose = where();
+      const { config, title } = whose;
       const now = wallNow();
       const day = createCalendar(config.timezone).dayOf(now);
       const line = formatLine({
         time: new Date(now).toISOString(),
         level: 'error',
+        ...kindIn(whose, 'error'),
         process: title,
         pid: process.pid,
         message: 'crashed',
         ...errorFields(error),
       });
-      mkdirSync(config.logDir, { recursive: true, mode: 0o750 });
-      appendFileSync(join(config.logDir, fileNameOf('error', role, index, day)), line, { mode: 0o640 });
+      if (config.logDir === standardOutput) writeSync(1, line);
+      else {
+        mkdirSync(config.logDir, { recursive: true, mode: 0o750 });
+        appendFileSync(pathOf(whose, 'error', day), line, { mode: 0o640 });
+      }
     } catch {
       // The disk rejects the line; stderr may accept it.
     }

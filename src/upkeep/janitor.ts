@@ -5,6 +5,7 @@
 // and retried. Invariant: the store decides by its own clock what is too old, and keeps every dead letter
 // whose alert is owed.
 
+import { standardOutput } from '../config/options.ts';
 import { firstAuditId } from '../core/audit.ts';
 import { limits } from '../core/limits.ts';
 import { journalLimits } from '../journal/limits.ts';
@@ -70,6 +71,7 @@ export class Janitor implements Service {
 
   async #removeLogs(): Promise<number> {
     const { config, log, clock, store } = this.#ctx;
+    if (config.logDir === standardOutput) return upkeepLimits.janitorEveryMs;
     // After a jump of the storage clock the store removes nothing for a while. Log files wait, too, as while
     // it is unknown.
     const health = await store.admin.health().catch(() => null);

@@ -17,6 +17,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { mysqlError } from '../../src/registry/sql/mysql/mysql-failure.ts';
@@ -395,6 +396,26 @@ describe('failing disk', () => {
     await until('the writer ended', () => output.includes('at the end'));
     expect(linesOf(pathOf('request')).map(({ n }) => n)).toEqual([1, 2, 4]);
     expect(output).toBe('1 lost\n1 lost at the end\n');
+  });
+
+  it('stdout: two processes with one pipe, which is often full, mix no lines and lose none', async () => {
+    const script = resolve(import.meta.dirname, '../support/log-writer.ts');
+    const count = 2_000;
+    const numbers = Array.from({ length: count }, (_, n) => n).join(',');
+    const shell = 'for n in 1 2; do "$@" - <<<"$NUMBERS" & done; wait';
+    const child = spawn('bash', ['-c', shell, 'bash', process.execPath, '--import', 'tsx', script], {
+      env: { ...process.env, NUMBERS: numbers },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    onTestFinished(() => void child.kill('SIGKILL'));
+    const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+    expect(stderr).toBe('0 lost at the end\n'.repeat(2));
+    const lines = stdout.trimEnd().split('\n');
+    const found = lines.map((line) => JSON.parse(line) as Line);
+    expect(found.map(({ n }) => Number(n)).sort((a, b) => a - b)).toEqual(
+      Array.from({ length: 2 * count }, (_, n) => Math.floor(n / 2)),
+    );
+    expect(new Set(found.map(({ kind }) => kind))).toEqual(new Set(['request']));
   });
 
   it('an incomplete line of a killed process damages no line of the next process', async () => {

@@ -90,6 +90,14 @@ describe('loadConfig: sources', () => {
     expect(loaded({ flags: { dataDir: 'z' } }).config.dataDir).toBe(join(cwd, 'z'));
   });
 
+  it('logDir: - stays as it is; dataDir: - is a path', () => {
+    expect(loaded({ yaml: 'logDir: "-"\ndataDir: "-"' }).config).toMatchObject({
+      dataDir: join(cwd, '-'),
+      logDir: '-',
+    });
+    expect(loaded({ flags: { logDir: '-' } }).config.logDir).toBe('-');
+  });
+
   it('environment: ignores variables with other readers', () => {
     const env = { DQ_URL: 'http://x', DQ_TOKEN: 't', DQ_FAIL: 'a=kill', DQ_TEST_X: '1', PATH: '/bin' };
     expect(problemsOf({ env })).toEqual([]);

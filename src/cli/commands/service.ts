@@ -9,6 +9,7 @@ import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import type { Command } from 'commander';
 import { loadConfig } from '../../config/load.ts';
+import { standardOutput } from '../../config/options.ts';
 import { redisAddress } from '../../core/url/redis-url.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
 import { takeDirectoryLock } from '../../master/data/directory-lock.ts';
@@ -204,7 +205,9 @@ function whatStays(): readonly string[] {
   const { config } = loaded;
   const mysql = parseMysqlUrl(config['mysql.url']);
   const isOutside = (path: string) =>
-    path !== '' && !Object.keys(directories).some((own) => `${path}/`.startsWith(`${own}/`));
+    path !== '' &&
+    path !== standardOutput &&
+    !Object.keys(directories).some((own) => `${path}/`.startsWith(`${own}/`));
   return [
     ...[config.dataDir, config.logDir, config.secretKeyFile].filter(isOutside),
     ...config.redis.map((url) => `the jobs in Redis at ${redisAddress(url).shown}`),

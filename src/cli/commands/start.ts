@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { formatProblem } from '../../config/given.ts';
 import { type LoadedConfig, loadConfig } from '../../config/load.ts';
-import { type Config, noDeliveriesText, options } from '../../config/options.ts';
+import { type Config, noDeliveriesText, options, standardOutput } from '../../config/options.ts';
 import { messageOf } from '../../core/errors.ts';
 import { redisAddress } from '../../core/url/redis-url.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
@@ -81,7 +81,7 @@ async function start(flags: StartFlags): Promise<void> {
     sendToParent({ kind: 'line', line: `dq: warning: ${warning}` });
   }
   const { config } = loaded;
-  makeLogDir(config.logDir);
+  makeLogDir(config.logDir, flags);
   if (flags['check'] === true) {
     const listening = listeningDaemon(process.env);
     // With it come the drivers of both databases, which a master does not need.
@@ -145,11 +145,13 @@ async function run({ loaded, readAgain, restarting, flags, from }: Run): Promise
   let isUp = false;
   const { config } = loaded;
   const inBackground = flags['inBackground'] === true;
+  let log = { config, role: 'master', index: 0, title: 'dq-master' };
+  /** The standard output has the log lines, and nothing else. */
+  const sendsLinesAway = () => log.config.logDir === standardOutput;
   // Before its processes are up, start prints its own lines; in the background the log has the same lines.
   const echo = (line: string): void => {
-    if (isUp && !inBackground) process.stderr.write(`${line}\n`);
+    if (isUp && !inBackground && !sendsLinesAway()) process.stderr.write(`${line}\n`);
   };
-  let log = { config, role: 'master', index: 0, title: 'dq-master' };
   logCrashes(() => log);
   try {
     return await runMaster({
@@ -177,6 +179,7 @@ async function run({ loaded, readAgain, restarting, flags, from }: Run): Promise
         ];
         const tell = (line: string): void => {
           if (inBackground) sendToParent({ kind: 'line', line });
+          else if (sendsLinesAway()) say(line);
           else process.stdout.write(`${line}\n`);
         };
         for (const line of facts) tell(line);
@@ -203,7 +206,14 @@ function storeOf({ redis, dataDir }: Config): string {
 
 /** Throws Exit for an unusable log directory: at the start it is a mistake. One that fails later only costs
  *  lines. */
-function makeLogDir(logDir: string): void {
+function makeLogDir(logDir: string, flags: StartFlags): void {
+  if (logDir === standardOutput) {
+    if (flags['detach'] !== true && flags['inBackground'] !== true) return;
+    throw new Exit(
+      'badConfiguration',
+      'logDir: a daemon in the background has no standard output; name a directory with --log-dir',
+    );
+  }
   try {
     makeDirectory(logDir, 0o750);
     accessSync(logDir, constants.W_OK | constants.X_OK);
@@ -221,7 +231,7 @@ function readAgain(flags: StartFlags, cwd: string, makes: boolean): ReturnType<R
     const loaded = load(flags, cwd);
     if (!loaded.ok) return { ok: false, reason: problemText(loaded.problems) };
     const { config, origins, file, warnings } = loaded;
-    if (makes) makeLogDir(config.logDir);
+    if (makes) makeLogDir(config.logDir, flags);
     return { ok: true, config, origins, file, warnings: warnings.map(formatProblem) };
   } catch (error) {
     // A running daemon must not end because of an unreadable file.

@@ -1,7 +1,7 @@
-// dq status: shows the processes as the master sees them; works without the HTTP API. --watch repeats until
-// Ctrl-C or the end of the daemon.
+// dq status: shows the processes as the master sees them; works without the HTTP API, except with --live.
+// --watch repeats until Ctrl-C or the end of the daemon.
 
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { noDeliveriesText } from '../../config/options.ts';
 import type { SummaryJson } from '../../contract/api/stats.ts';
 import { formatDuration } from '../../core/duration.ts';
@@ -18,6 +18,7 @@ import { troubleLine } from '../output/topic-words.ts';
 
 interface StatusFlags extends DaemonFlags {
   readonly json?: boolean;
+  readonly live?: boolean;
   readonly watch?: boolean;
 }
 
@@ -25,13 +26,22 @@ export function register(program: Command): void {
   const command = program
     .command('status')
     .description('show the processes of the daemon (exit 3 when it is not running)')
-    .option('--watch', 'repeat every second until Ctrl-C');
+    .option('--watch', 'repeat every second until Ctrl-C')
+    .addOption(
+      new Option('--live', 'ask /livez alone, for a health check: exit 0 when the API answers').conflicts([
+        'json',
+        'watch',
+      ]),
+    );
   withDataDirectory(command).option('--json', 'one JSON object; with --watch one per line').action(status);
 }
 
 async function status(flags: StatusFlags): Promise<void> {
   const dataDir = dataDirOf(flags, process.env);
-  if (flags.watch) await watch(dataDir, flags);
+  if (flags.live) {
+    await clientOf({ dataDir }).call({ path: ['livez'], signal: timeoutSignal(cliLimits.readyAskMs) });
+    say('live');
+  } else if (flags.watch) await watch(dataDir, flags);
   else {
     const daemon = await ask(dataDir);
     if (flags.json) printData(JSON.stringify(daemon));
