@@ -7,6 +7,7 @@ import { hookNamesOf } from '../core/alert-receiver.ts';
 import { brokersOf } from '../core/broker.ts';
 import { limits } from '../core/limits.ts';
 import { egressPolicyOf } from '../process/egress.ts';
+import type { MasterQuestions } from '../process/master-questions.ts';
 import type { RoleContext } from '../process/role.ts';
 import type { TokenBook } from '../registry/token-book.ts';
 import type { Service } from '../runtime/service.ts';
@@ -16,7 +17,6 @@ import { AuditTrail } from './audit-trail.ts';
 import { observerOf } from './http/front-observer.ts';
 import { type Admit, type FrontTimes, HttpFront } from './http/http-front.ts';
 import { RejectionLines } from './http/rejection-lines.ts';
-import type { MasterQuestions } from './master-questions.ts';
 import { TopicSuggestion } from './routes/topics/topic-suggestion.ts';
 
 export interface ApiServerOptions {

@@ -51,16 +51,12 @@ export const apiLimits = {
   lingerMs: 2_000,
   /** /readyz answers within this time: longer than a commit on a busy disk, shorter than monitors wait. */
   readyMs: 2_000,
-  /** Time for the master's answer about processes and metrics. */
-  masterAnswerMs: 2_000,
   /** Why a ready job waits, and since when one runs: time for the notifiers' answer (they need 1 ms; a reader
    *  must not wait for a hung one), how long an answer serves all readers, and answers kept, so questions a
    *  second. */
   whyMs: 500,
   whyKeptMs: 1_000,
   whyKeptMax: 100,
-  /** Topics with failures that all notifiers are asked about: as many as one of them names. */
-  failingTopicsMax: 200,
   /** Restores that /v1/journal names, the newest ones. */
   journalRestores: 10,
   /** Bytes of the body of a test call. */

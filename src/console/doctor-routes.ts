@@ -3,7 +3,6 @@
 // Invariant: one run at a time. A run that is late is shown as it is, and no other begins before its end.
 
 import type { Api } from '../api/api-context.ts';
-import type { MasterQuestions } from '../api/master-questions.ts';
 import { readyState } from '../api/routes/health-routes.ts';
 import { heldTopics } from '../api/routes/held-topics.ts';
 import { crossCheck, type Origins } from '../config/cross-checks.ts';
@@ -12,6 +11,7 @@ import { contractLimits } from '../contract/api/limits.ts';
 import { doctorSchema, doctorStateSchema } from '../contract/api/trial.ts';
 import { formatInstant } from '../core/duration.ts';
 import type { Finding } from '../doctor/finding.ts';
+import type { MasterQuestions } from '../process/master-questions.ts';
 import type { RoleContext } from '../process/role.ts';
 import { clearTimeout, setTimeout, wallNow } from '../runtime/time.ts';
 

@@ -29,8 +29,6 @@ export interface EndpointPart {
   /** a notifier makes few calls of one of the topics until a call succeeds */
   readonly isProbing: boolean;
   readonly inFlight: number;
-  /** failed attempts of a topic since its last success: of the worst topic */
-  readonly failuresInRow: number;
   /** epoch ms; null: none since the start of the notifiers */
   readonly lastSuccessAt: number | null;
   readonly lastFailureAt: number | null;
@@ -47,8 +45,10 @@ export interface EndpointPart {
 
 /** What a notifier knows about the calls of a topic. JSON. */
 export interface TopicFailures
-  extends Pick<EndpointPart, 'delivered' | 'failed' | 'failuresInRow' | 'lastSuccessAt' | 'lastReason'> {
+  extends Pick<EndpointPart, 'delivered' | 'failed' | 'lastSuccessAt' | 'lastReason'> {
   readonly topic: string;
+  /** failed attempts since its last success */
+  readonly failuresInRow: number;
   /** of the first failure after the last success, epoch ms; null: the last attempt succeeded */
   readonly since: number | null;
   /** of the last failure; null: no reply */
@@ -103,14 +103,13 @@ export function groupOf(durationMs: number): number {
   return index < 0 ? durationGroups.length - 1 : index;
 }
 
-/** One part per origin, in the order of their first appearance. `of`: parts of topics are alternatives, parts
- *  of notifiers each see some of the attempts. */
-export function mergeEndpoints(of: 'topics' | 'notifiers', parts: readonly EndpointPart[]): EndpointPart[] {
+/** One part per origin, in the order of their first appearance. */
+export function mergeEndpoints(parts: readonly EndpointPart[]): EndpointPart[] {
   const byOrigin = grouped(parts, ({ origin }) => origin);
-  return Array.from(byOrigin, ([origin, same]) => mergeSame(of, origin, same));
+  return Array.from(byOrigin, ([origin, same]) => mergeSame(origin, same));
 }
 
-function mergeSame(of: 'topics' | 'notifiers', origin: string, parts: readonly EndpointPart[]): EndpointPart {
+function mergeSame(origin: string, parts: readonly EndpointPart[]): EndpointPart {
   const sum = (get: (part: EndpointPart) => number) => parts.reduce((total, part) => total + get(part), 0);
   const greatest = (get: (part: EndpointPart) => number) => Math.max(...parts.map(get));
   const lastSuccessAt = greatest(({ lastSuccessAt: at }) => at ?? 0);
@@ -120,7 +119,6 @@ function mergeSame(of: 'topics' | 'notifiers', origin: string, parts: readonly E
     topics: [...new Set(parts.flatMap(({ topics }) => topics))],
     isProbing: parts.some(({ isProbing }) => isProbing),
     inFlight: sum(({ inFlight }) => inFlight),
-    failuresInRow: (of === 'topics' ? greatest : sum)(({ failuresInRow }) => failuresInRow),
     lastSuccessAt: lastSuccessAt || null,
     lastFailureAt: lastFailureAt || null,
     lastReason: parts.find((part) => part.lastFailureAt === lastFailureAt)?.lastReason ?? null,

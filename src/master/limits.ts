@@ -60,7 +60,7 @@ export const masterLimits = {
   controlLineBytesMax: 64 * 1024,
   controlCallMs: 5_000,
   /** How long processes may take to answer a question (they need some ms): less than
-   *  apiLimits.masterAnswerMs, so that the answers of the others arrive. */
+   *  processLimits.masterAnswerMs, so that the answers of the others arrive. */
   askMs: 1_500,
   /** The same for a question that names its time: a test call and the way to it. */
   askMsMax: 40_000,

@@ -92,7 +92,6 @@ export class TopicCalls {
       topics: [this.topic],
       isProbing,
       inFlight: this.running,
-      failuresInRow: this.#failuresInRow,
       lastSuccessAt: this.#lastSuccessAt,
       lastFailureAt: this.#lastFailureAt,
       lastReason: this.#lastReason,
@@ -104,12 +103,12 @@ export class TopicCalls {
   }
 
   failures(nowMs: number): TopicFailures {
-    const { delivered, failed, failuresInRow, lastSuccessAt, lastReason } = this.part(nowMs, false);
+    const { delivered, failed, lastSuccessAt, lastReason } = this.part(nowMs, false);
     return {
       topic: this.topic,
       delivered,
       failed,
-      failuresInRow,
+      failuresInRow: this.#failuresInRow,
       lastSuccessAt,
       since: this.#failingSince,
       lastReason,

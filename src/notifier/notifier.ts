@@ -338,7 +338,7 @@ class Notifier implements Role {
       .filter((calls) => reaches({ scopes: [], topics }, calls.topic))
       .sort((a, b) => b.lastAt - a.lastAt)
       .map((calls) => calls.part(nowMs, this.#capacity.isProbing(calls.topic)));
-    return mergeEndpoints('topics', parts).slice(0, notifierLimits.endpointsMax);
+    return mergeEndpoints(parts).slice(0, notifierLimits.endpointsMax);
   }
 
   #onEnded(): void {

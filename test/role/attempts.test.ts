@@ -1,5 +1,6 @@
 // Recent attempts and endpoints: from the notifier over dq-upkeep to GET /v1/attempts and GET /v1/endpoints.
 import { describe, expect, it } from 'vitest';
+import type { TopicFailures } from '../../src/core/endpoint.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { ToMaster } from '../../src/process/messages.ts';
 import { createUpkeep } from '../../src/upkeep/upkeep.ts';
@@ -68,10 +69,10 @@ describe('endpoints', () => {
         .ask('endpoints', { topic: null, topics: ['*'], ...asked })
         .then((parts) => parts?.find(({ topics }) => topics.includes(name)));
     expect(await of('fine')).toMatchObject({
-      ...{ origin: new URL(fine.url).origin, topics: ['fine'], delivered: 1, failed: 0, failuresInRow: 0 },
+      ...{ origin: new URL(fine.url).origin, topics: ['fine'], delivered: 1, failed: 0 },
     });
     expect(await of('refused')).toMatchObject({
-      ...{ delivered: 0, failed: 3, failuresInRow: 3, lastSuccessAt: null, lastReason: 'connect' },
+      ...{ delivered: 0, failed: 3, lastSuccessAt: null, lastReason: 'connect' },
     });
     expect(await of('hanging')).toMatchObject({ inFlight: 1, delivered: 0, failed: 0 });
     await until('a long call makes it probing', async () => (await of('hanging'))?.isProbing === true);
@@ -94,12 +95,17 @@ describe('GET /v1/attempts and GET /v1/endpoints', () => {
     ...{ origin: 'http://a', notifier: 'dq-notifier-0' },
   } as const;
   const part = {
-    ...{ origin: 'http://a', topics: ['order.close'], isProbing: false, inFlight: 1, failuresInRow: 0 },
+    ...{ origin: 'http://a', topics: ['order.close'], isProbing: false, inFlight: 1 },
     ...{
       ...{ lastSuccessAt: 1, lastFailureAt: null, lastReason: null, delivered: 4, failed: 0, durations: [4] },
       longestMs: 1,
     },
   } as const;
+
+  const failing: TopicFailures = {
+    ...{ topic: 'order.close', delivered: 0, failed: 40, failuresInRow: 0, lastSuccessAt: null },
+    ...{ since: null, lastReason: 'connect', lastStatus: null },
+  };
 
   function start(answerOf: (name: string, params: object) => unknown): Promise<TestIntake> {
     return startIntake({
@@ -141,7 +147,8 @@ describe('GET /v1/attempts and GET /v1/endpoints', () => {
 
   it('names the state of an endpoint, and silent notifiers', async () => {
     let given: object = part;
-    const dq = await start(() => [given]);
+    let failures: readonly TopicFailures[] = [];
+    const dq = await start((name) => (name === 'failures' ? failures : [given]));
     const get = async () => (await dq.api('GET', '/v1/endpoints')).body;
     expect(await get()).toMatchObject({
       items: [
@@ -154,10 +161,35 @@ describe('GET /v1/attempts and GET /v1/endpoints', () => {
     });
     given = { ...part, delivered: 19, failed: 1 };
     expect((await get()).items[0]).toMatchObject({ state: 'failing', successRate: 0.95 });
-    given = { ...part, failuresInRow: 3 };
-    expect((await get()).items[0].state).toBe('failing');
-    given = { ...part, isProbing: true, failuresInRow: 3 };
+    given = part;
+    failures = [{ ...failing, failuresInRow: 3, since: 1 }];
+    expect((await get()).items[0]).toMatchObject({ state: 'failing', failuresInRow: 3 });
+    given = { ...part, isProbing: true };
     expect((await get()).items[0].state).toBe('probing');
+  });
+
+  it('failures in a row are those of one topic after the last success at any notifier', async () => {
+    const topics = ['order.close', 'pay.check'];
+    const own = [
+      { ...failing, failuresInRow: 40, since: 1, lastFailuresAt: [4, 5, 6] },
+      { ...failing, delivered: 9, lastSuccessAt: 7 },
+    ];
+    const other = { ...failing, topic: 'pay.check', failuresInRow: 2, since: 1, lastFailuresAt: [1, 2] };
+    const dq = await startIntake({
+      onSend: (message, answer) => {
+        if (message.kind !== 'ask') return;
+        const { call, question } = message;
+        const says = (n: number) => (question.name === 'failures' ? [own[n], other] : [{ ...part, topics }]);
+        answer({
+          kind: 'answers',
+          call,
+          answers: [0, 1].map((n) => ({ process: `n${n}`, answer: says(n) })),
+        });
+      },
+    });
+    expect((await dq.api('GET', '/v1/endpoints')).body.items).toMatchObject([
+      { topics, failuresInRow: 4, state: 'failing' },
+    ]);
   });
 
   it('are unavailable where no process answers, and reject bad filters', async () => {

@@ -20,13 +20,13 @@ describe('endpoint', () => {
     calls.judged(null, null, 40, start);
     calls.judged('timeout', null, 3_000, start + minute);
     expect(calls.part(start + minute, false)).toMatchObject({
-      ...{ origin: 'http://a', topics: ['t'], delivered: 1, failed: 1, failuresInRow: 1, inFlight: 0 },
+      ...{ origin: 'http://a', topics: ['t'], delivered: 1, failed: 1, inFlight: 0 },
       ...{ lastSuccessAt: start, lastFailureAt: start + minute, lastReason: 'timeout' },
     });
     expect(calls.part(start + 5 * minute, false)).toMatchObject({ delivered: 0, failed: 1 });
     calls.judged(null, null, 40, start + 30 * minute);
     expect(calls.part(start + 30 * minute, true)).toMatchObject({
-      ...{ delivered: 1, failed: 0, failuresInRow: 0, isProbing: true, lastFailureAt: start + minute },
+      ...{ delivered: 1, failed: 0, isProbing: true, lastFailureAt: start + minute },
     });
   });
 
@@ -41,15 +41,14 @@ describe('endpoint', () => {
     b.judged(null, null, 90, start + 1);
     b.running = 3;
     const parts = [a, b, other, b].map((calls) => calls.part(start + 5, calls === a));
-    const [x, y] = mergeEndpoints('topics', parts);
+    const [x, y] = mergeEndpoints(parts);
     expect(x).toMatchObject({
-      ...{ origin: 'http://x', topics: ['a', 'b'], inFlight: 6, failuresInRow: 2, isProbing: true },
+      ...{ origin: 'http://x', topics: ['a', 'b'], inFlight: 6, isProbing: true },
       ...{
         ...{ lastSuccessAt: start + 1, lastFailureAt: start + 2, lastReason: 'status', delivered: 2 },
         failed: 2,
       },
     });
-    expect(mergeEndpoints('notifiers', [parts[0], parts[0]] as never)[0]?.failuresInRow).toBe(4);
     expect(y).toMatchObject({ lastSuccessAt: null, lastFailureAt: null, lastReason: null, delivered: 0 });
   });
 

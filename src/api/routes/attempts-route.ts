@@ -6,9 +6,9 @@ import { listAttemptsSchema } from '../../contract/api/attempt.ts';
 import { contractLimits } from '../../contract/api/limits.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
+import type { MasterQuestions } from '../../process/master-questions.ts';
 import type { Api } from '../api-context.ts';
 import { requireTopic, rightsOf } from '../http/route-access.ts';
-import type { MasterQuestions } from '../master-questions.ts';
 import { nameToFind } from './topics/topic-routes.ts';
 
 export function attemptsRoute(api: Api, questions: MasterQuestions): void {

@@ -4,9 +4,9 @@
 import { configSchema, reloadSchema, reloadStateSchema } from '../../contract/api/daemon.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { DqError } from '../../core/errors.ts';
+import type { MasterQuestions } from '../../process/master-questions.ts';
 import type { ReloadState } from '../../process/messages.ts';
 import type { Api } from '../api-context.ts';
-import type { MasterQuestions } from '../master-questions.ts';
 
 const admin = { access: { scope: 'admin', topics: 'every' } } as const;
 

@@ -5,11 +5,12 @@ import { hostname } from 'node:os';
 import { type endpointStates, listEndpointsSchema } from '../../contract/api/attempt.ts';
 import { contractLimits } from '../../contract/api/limits.ts';
 import { formatInstant } from '../../core/duration.ts';
-import { durationAt, type EndpointPart, mergeEndpoints } from '../../core/endpoint.ts';
+import { durationAt, type EndpointPart, mergeEndpoints, type TopicFailures } from '../../core/endpoint.ts';
 import { DqError } from '../../core/errors.ts';
+import type { MasterQuestions } from '../../process/master-questions.ts';
+import { failuresIn, topicFailures } from '../../process/topic-failures.ts';
 import type { Api } from '../api-context.ts';
 import { requireTopic, rightsOf } from '../http/route-access.ts';
-import type { MasterQuestions } from '../master-questions.ts';
 import { isFailing } from './failing.ts';
 import { nameToFind } from './topics/topic-routes.ts';
 
@@ -23,15 +24,16 @@ export function endpointsRoute(api: Api, questions: MasterQuestions): void {
     async (request) => {
       const { topic = null } = request.query;
       if (topic !== null) requireTopic(request, nameToFind(topic));
-      const answers = await questions.ask('endpoints', { topic, topics: rightsOf(request).topics });
+      const { topics } = rightsOf(request);
+      const [answers, failures] = await Promise.all([
+        questions.ask('endpoints', { topic, topics }),
+        topicFailures(async (asked) => failuresIn(await questions.ask('failures', asked)), topics),
+      ]);
       if (answers === null || (answers.length > 0 && answers.every(({ answer }) => answer === null)))
         throw new DqError('unavailable', 'notifiers: no answer; try again');
-      const parts = mergeEndpoints(
-        'notifiers',
-        answers.flatMap(({ answer }) => answer ?? []),
-      );
+      const parts = mergeEndpoints(answers.flatMap(({ answer }) => answer ?? []));
       return {
-        items: parts.map(endpointJson),
+        items: parts.map((part) => endpointJson(part, failures)),
         silent: answers.filter(({ answer }) => answer === null).map(({ process }) => process),
         host,
       };
@@ -39,14 +41,15 @@ export function endpointsRoute(api: Api, questions: MasterQuestions): void {
   );
 }
 
-function endpointJson(part: EndpointPart) {
-  const { origin, topics, inFlight, failuresInRow, lastSuccessAt, lastFailureAt, lastReason } = part;
+function endpointJson(part: EndpointPart, failures: ReadonlyMap<string, TopicFailures>) {
+  const { origin, topics, inFlight, lastSuccessAt, lastFailureAt, lastReason } = part;
+  const failuresInRow = Math.max(0, ...topics.map((name) => failures.get(name)?.failuresInRow ?? 0));
   const attempts = part.delivered + part.failed;
   return {
     origin,
     topics: topics.slice(0, endpointTopicsMax),
     topicCount: topics.length,
-    state: stateOf(part),
+    state: stateOf(part, failuresInRow),
     inFlight,
     failuresInRow,
     lastSuccessAt: lastSuccessAt === null ? null : formatInstant(lastSuccessAt),
@@ -58,5 +61,5 @@ function endpointJson(part: EndpointPart) {
   };
 }
 
-const stateOf = (part: EndpointPart): (typeof endpointStates)[number] =>
-  part.isProbing ? 'probing' : isFailing(part) ? 'failing' : 'healthy';
+const stateOf = (part: EndpointPart, failuresInRow: number): (typeof endpointStates)[number] =>
+  part.isProbing ? 'probing' : isFailing({ ...part, failuresInRow }) ? 'failing' : 'healthy';

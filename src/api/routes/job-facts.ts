@@ -9,12 +9,12 @@ import { limits } from '../../core/limits.ts';
 import { plannedAttempts } from '../../core/retry-policy.ts';
 import { placesOf } from '../../core/shard-list.ts';
 import type { StateCounts } from '../../ports/job-store.ts';
+import type { MasterQuestions } from '../../process/master-questions.ts';
 import type { AnswerOf } from '../../process/questions.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { monotonicNow, setTimeout, turn } from '../../runtime/time.ts';
 import { useCaseLimits } from '../../use-cases/limits.ts';
 import { apiLimits } from '../limits.ts';
-import type { MasterQuestions } from '../master-questions.ts';
 import type { JobFacts } from './job-json.ts';
 
 export class JobFactsReader {

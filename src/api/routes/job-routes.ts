@@ -9,11 +9,11 @@ import { formatInstant } from '../../core/duration.ts';
 import { DqError } from '../../core/errors.ts';
 import { optionsIn, withOptions } from '../../core/extension.ts';
 import { maskedValue } from '../../core/topic/settings.ts';
+import type { MasterQuestions } from '../../process/master-questions.ts';
 import { getTopic, requireDelivery } from '../../use-cases/change-topic.ts';
 import { absentJob, checkedKey, findJob } from '../../use-cases/find-job.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { seesHeaderValues } from '../http/route-access.ts';
-import type { MasterQuestions } from '../master-questions.ts';
 import { JobFactsReader } from './job-facts.ts';
 import { bodyJson, jobJson } from './job-json.ts';
 

@@ -13,11 +13,11 @@ import { limits } from '../../core/limits.ts';
 import { allBarriers, type JournalInstance, type RestoreState } from '../../ports/journal.ts';
 import type { FoundStream, StreamName, StreamPosition } from '../../ports/spool.ts';
 import { StoreError } from '../../ports/store-error.ts';
+import type { MasterQuestions } from '../../process/master-questions.ts';
 import type { JournalParts, RoleContext } from '../../process/role.ts';
 import { within } from '../../runtime/timeout.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { apiLimits } from '../limits.ts';
-import type { MasterQuestions } from '../master-questions.ts';
 
 export function journalRoute(api: Api, { role }: ApiContext, questions: MasterQuestions): void {
   const config = { access: { scope: 'read', topics: 'every' } } as const;

@@ -7,9 +7,9 @@ import { backupSchema, fsckSchema, startBackupSchema, startFsckSchema } from '..
 import { formatInstant } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import type { Examination, LongWork, Problem } from '../../ports/job-store.ts';
+import type { MasterQuestions } from '../../process/master-questions.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { apiLimits } from '../limits.ts';
-import type { MasterQuestions } from '../master-questions.ts';
 
 export function longWorkRoutes(api: Api, { role }: ApiContext, questions: MasterQuestions): void {
   const { admin } = role.store;

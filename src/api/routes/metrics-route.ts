@@ -3,9 +3,9 @@
 
 import { metricsSchema } from '../../contract/api/daemon.ts';
 import { DqError } from '../../core/errors.ts';
+import type { MasterQuestions } from '../../process/master-questions.ts';
 import { expositionType } from '../../telemetry/exposition.ts';
 import type { Api } from '../api-context.ts';
-import type { MasterQuestions } from '../master-questions.ts';
 
 export function metricsRoute(api: Api, questions: MasterQuestions): void {
   api.get(

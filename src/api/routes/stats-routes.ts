@@ -6,10 +6,10 @@ import { processesSchema, statsSchema, topicStatsSchema } from '../../contract/a
 import { createCalendar } from '../../core/calendar.ts';
 import { DqError } from '../../core/errors.ts';
 import type { StateCounts } from '../../ports/job-store.ts';
+import type { MasterQuestions } from '../../process/master-questions.ts';
 import { topicNotFound } from '../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { mayTouch } from '../http/route-access.ts';
-import type { MasterQuestions } from '../master-questions.ts';
 import { noCounts, noJobs, statsText } from './stats-table.ts';
 import { nameToFind } from './topics/topic-routes.ts';
 

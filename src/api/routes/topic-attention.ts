@@ -14,10 +14,10 @@ import type { FoundJob, JobState } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { KnownTopic } from '../../core/topic/topic.ts';
 import type { DeadGroup, StateCounts } from '../../ports/job-store.ts';
-import type { AnswerOf, Questions } from '../../process/questions.ts';
+import type { MasterQuestions } from '../../process/master-questions.ts';
+import type { Questions } from '../../process/questions.ts';
 import type { RoleContext } from '../../process/role.ts';
-import { apiLimits } from '../limits.ts';
-import type { MasterQuestions } from '../master-questions.ts';
+import { failuresIn, topicFailures } from '../../process/topic-failures.ts';
 import { isFailing } from './failing.ts';
 import { heldBy } from './held-topics.ts';
 import { JobFactsReader, type ManyLeases, manyLeases, NotifierAnswers } from './job-facts.ts';
@@ -52,7 +52,10 @@ export class TopicAttention {
     globs: readonly string[],
     counted: Readonly<Record<string, StateCounts>>,
   ): Promise<{ readonly attention: readonly TopicAttentionJson[]; readonly attentionCount: number }> {
-    const [failures, late] = await Promise.all([this.#failures(globs), this.#lateOf(lines)]);
+    const [failures, late] = await Promise.all([
+      topicFailures((asked) => this.#counts(asked), globs),
+      this.#lateOf(lines),
+    ]);
     const { topics } = this.#role;
     const found: Candidate[] = [];
     const whyHeld = heldBy(this.#role);
@@ -85,7 +88,7 @@ export class TopicAttention {
       this.#oldestOf(name),
     ]);
     const late = oldest !== null && this.#isLate(oldest) ? oldest : undefined;
-    const counted = mergeFailures(countsIn(answers)).get(name);
+    const counted = mergeFailures(failuresIn(answers)).get(name);
     const isWhole = answers !== null && answers.length > 0 && answers.every(({ answer }) => answer !== null);
     const failed = counted !== undefined && counted.failed + counted.failuresInRow > 0 ? counted : undefined;
     const reasons = reasonsOf(line, heldBy(this.#role)(name), failed, late !== undefined);
@@ -94,23 +97,11 @@ export class TopicAttention {
     return this.#json(one, late, (await this.#deadGroups([one])).get(name));
   }
 
-  /** By topic. Empty without an answer of a notifier. Notifiers without failures do not name a topic by
-   *  themselves: all are asked about the topics that one of them names. */
-  async #failures(topics: readonly string[]): Promise<ReadonlyMap<string, TopicFailures>> {
-    const named = mergeFailures(await this.#counts({ topics }));
-    const names = Array.from(named.values())
-      .sort((a, b) => b.failed - a.failed || b.failuresInRow - a.failuresInRow)
-      .slice(0, apiLimits.failingTopicsMax)
-      .map(({ topic }) => topic);
-    if (names.length === 0) return named;
-    return new Map([...named, ...mergeFailures(await this.#counts({ topics, names }))]);
-  }
-
   async #counts(asked: Questions['failures']['params']): Promise<readonly TopicFailures[]> {
     const answers = await this.#counted.of(JSON.stringify(asked), () =>
       this.#questions.ask('failures', asked),
     );
-    return countsIn(answers);
+    return failuresIn(answers);
   }
 
   /** The oldest jobs of the topics that are late: of those with the most ready jobs, and of the jobs that
@@ -243,9 +234,6 @@ const withoutEnd = ({ topic, id, version, state, dueAt, failures, deadAt }: Foun
   deadAt,
   state: state as JobState,
 });
-
-const countsIn = (answers: readonly AnswerOf<readonly TopicFailures[]>[] | null): readonly TopicFailures[] =>
-  (answers ?? []).flatMap(({ answer }) => answer ?? []);
 
 /** Of a topic that no notifier has called since its start. */
 const notCalled = (topic: string): TopicFailures => ({

@@ -9,6 +9,7 @@ import { DqError, invalidField } from '../../../core/errors.ts';
 import { maskedValue, parseTopicInput } from '../../../core/topic/settings.ts';
 import { unknownBroker } from '../../../core/topic/target.ts';
 import type { Topic } from '../../../core/topic/topic.ts';
+import type { MasterQuestions } from '../../../process/master-questions.ts';
 import type { TestCallResult } from '../../../process/questions.ts';
 import { monotonicNow } from '../../../runtime/time.ts';
 import { checkContent, pushTerms } from '../../../use-cases/accept-job.ts';
@@ -22,7 +23,6 @@ import {
 import type { Api, ApiContext } from '../../api-context.ts';
 import { seesHeaderValues } from '../../http/route-access.ts';
 import { apiLimits } from '../../limits.ts';
-import type { MasterQuestions } from '../../master-questions.ts';
 import { nameToFind } from './topic-routes.ts';
 
 export function testCallRoute(api: Api, { role, egress }: ApiContext, questions: MasterQuestions): void {

@@ -1,13 +1,13 @@
 // MasterQuestions asks the master for what only it has: the processes of this instance, its metrics, and the
 // answers of its notifiers and of dq-upkeep. Each question has a number. Without an answer within
-// apiLimits.masterAnswerMs the result is null, because a dead master never answers, and an older one ignores
-// questions that it does not know.
+// processLimits.masterAnswerMs the result is null, because a dead master never answers, and an older one
+// ignores questions that it does not know.
 
-import type { ConfigState, ProcessInfo, ReloadState, ToMaster, ToWorker } from '../process/messages.ts';
-import type { AnswerOf, QuestionName, Questions } from '../process/questions.ts';
-import type { MasterLink } from '../process/role.ts';
 import { clearTimeout, setTimeout } from '../runtime/time.ts';
-import { apiLimits } from './limits.ts';
+import { processLimits } from './limits.ts';
+import type { ConfigState, ProcessInfo, ReloadState, ToMaster, ToWorker } from './messages.ts';
+import type { AnswerOf, QuestionName, Questions } from './questions.ts';
+import type { MasterLink } from './role.ts';
 
 type Asked = Extract<ToMaster, { readonly call: number }>;
 type WithoutCall<T> = T extends unknown ? Omit<T, 'call'> : never;
@@ -78,13 +78,17 @@ export class MasterQuestions {
   ): Promise<readonly AnswerOf<Questions[Name]['answer']>[] | null> {
     const question = { name, params };
     const more = { ...(waitMs === undefined ? {} : { waitMs }), ...(toOne === undefined ? {} : { toOne }) };
-    const longestMs = waitMs === undefined ? apiLimits.masterAnswerMs : waitMs + apiLimits.masterAnswerMs;
+    const longestMs =
+      waitMs === undefined ? processLimits.masterAnswerMs : waitMs + processLimits.masterAnswerMs;
     const answer = await this.#ask({ kind: 'ask', to: roleOf[name], question, ...more }, longestMs);
     if (answer?.kind !== 'answers') return null;
     return answer.answers as readonly AnswerOf<Questions[Name]['answer']>[];
   }
 
-  #ask(question: WithoutCall<Asked>, longestMs: number = apiLimits.masterAnswerMs): Promise<ToWorker | null> {
+  #ask(
+    question: WithoutCall<Asked>,
+    longestMs: number = processLimits.masterAnswerMs,
+  ): Promise<ToWorker | null> {
     const call = ++this.#last;
     return new Promise((resolve) => {
       const settle = (answer: ToWorker | null) => {
