@@ -5,7 +5,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { formatTarget } from '../core/broker.ts';
 import { DqError, FieldErrors, invalidField } from '../core/errors.ts';
-import { makeSecret, rotatedSecrets, signingSecrets, unexpired } from '../core/topic/secrets.ts';
+import { makeSecret, rotatedSecrets, unexpired } from '../core/topic/secrets.ts';
 import {
   checkTogether,
   completeSettings,
@@ -166,9 +166,9 @@ function requireRevision(name: string, known: Topic | TopicRemains | null, expec
   );
 }
 
-/** Replaces the secret; the old one also signs for limits.secretOverlapMs, so that receivers can be
- *  changed one by one. `given`: the new secret, instead of a generated one. `now`: storage clock, by which
- *  the old one expires. Not idempotent. Rejects with topic_not_found. */
+/** Replaces the secret; the former one also signs for limits.secretOverlapMs, so that receivers can be
+ *  changed one by one. `given`: the new secret, or an old one again, instead of a generated one. `now`:
+ *  storage clock, by which the former one expires. Not idempotent. Rejects with topic_not_found. */
 export async function rotateSecret(
   registry: Registry,
   name: string,
@@ -177,9 +177,8 @@ export async function rotateSecret(
 ): Promise<Topic> {
   const secret = given ?? makeSecret();
   const { topic } = await changeTopic(registry, name, (known) => {
-    // As the current secret it would not expire, as an old one it would.
-    if (signingSecrets(known.secrets, now).includes(secret))
-      throw invalidField('secret', 'already signs for this topic; give another one, or none');
+    if (known.secrets[0]?.secret === secret)
+      throw invalidField('secret', 'is the current one already; give another one, or none');
     return { ...known, secrets: rotatedSecrets(known.secrets, secret, now) };
   });
   return topic;

@@ -239,6 +239,9 @@ schedules: { daily: { topic: a, every: 10m, timezone: Asia/Shanghai, body: { n: 
     expect(rotated).toMatchObject({ code: 0, stdout: '~ a   secret: "***" → "***"\n' });
     expect(rotated.stderr).not.toContain('whsec_');
     expect((await apply(text, ['--check'], { A_SECRET: secret(2) })).code).toBe(0);
+    // A release that is taken back has the secret that still signs.
+    expect((await apply(text, ['-y'], { A_SECRET: secret(1) })).code).toBe(0);
+    expect((await apply(text, ['--check'], { A_SECRET: secret(1) })).code).toBe(0);
     const made = await apply(`topics: { b: { callbackUrl: "${callbackUrl}" } }\n`);
     expect(made.stderr).toMatch(/^dq: b has a secret that dq made; dq topic secret b makes another one/);
     expect(made.stdout + made.stderr).not.toContain('whsec_');

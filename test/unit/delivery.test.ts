@@ -177,6 +177,17 @@ describe('rotatedSecrets', () => {
     ]);
   });
 
+  it('rotation: an old secret becomes the current one again, and signs once', () => {
+    const secrets = [
+      { secret: 'b', untilAt: null },
+      { secret: 'a', untilAt: at + 1 },
+    ];
+    expect(rotatedSecrets(secrets, 'a', at)).toEqual([
+      { secret: 'a', untilAt: null },
+      { secret: 'b', untilAt: at + day },
+    ]);
+  });
+
   it('rotation: at most four secrets sign; the oldest are dropped', () => {
     let secrets: readonly TopicSecret[] = [{ secret: 's0', untilAt: null }];
     for (let n = 1; n <= 6; n++) secrets = rotatedSecrets(secrets, `s${n}`, at + n);

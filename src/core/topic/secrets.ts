@@ -19,17 +19,15 @@ export function signingSecrets(secrets: readonly TopicSecret[], nowMs: number): 
   return unexpired(secrets, nowMs).map(({ secret }) => secret);
 }
 
-/** The new secret becomes the first; the former one signs for limits.secretOverlapMs more. Expired ones are
- *  dropped. */
+/** `secret` becomes the first, also an old one; the former first signs for limits.secretOverlapMs more.
+ *  Expired ones are dropped. */
 export function rotatedSecrets(
   secrets: readonly TopicSecret[],
   secret: string,
   nowMs: number,
 ): readonly TopicSecret[] {
-  const old = unexpired(secrets, nowMs).map((one) => ({
-    ...one,
-    untilAt: one.untilAt ?? nowMs + limits.secretOverlapMs,
-  }));
+  const others = unexpired(secrets, nowMs).filter((one) => one.secret !== secret);
+  const old = others.map((one) => ({ ...one, untilAt: one.untilAt ?? nowMs + limits.secretOverlapMs }));
   return [{ secret, untilAt: null }, ...old].slice(0, limits.topicSecretsMax);
 }
 
