@@ -227,7 +227,8 @@ export interface Registry {
     nextAt: number | null,
     now: number,
   ): Promise<'updated' | 'changed' | 'absent' | 'full'>;
-  removeSchedule(name: string): Promise<'removed' | 'absent'>;
+  /** `revision`: removes no other one; undefined = any. */
+  removeSchedule(name: string, revision?: number): Promise<'removed' | 'changed' | 'absent'>;
   /** Claims instants that are due, the earliest first. A lost answer costs the time of the claims. */
   claimSchedules(now: number, until: number, max: number): Promise<readonly DueTick[]>;
   /** Changes nothing of an instant that has ended, or that was claimed again. Of a schedule that was changed

@@ -207,7 +207,7 @@ const contentTypePattern = /^[\x21-\x7e][\x20-\x7e]*$/;
 /** Whether dq and the topic accept the body and its type. Throws DqError. */
 export function checkContent(
   { contentType, body, isLiteral }: Pick<PushRequest, 'contentType' | 'body' | 'isLiteral'>,
-  topic: PlainTopic,
+  topic: Pick<PlainTopic, 'topic' | 'format'>,
   { nowMs, bodyBytesMax }: PushTerms,
 ): void {
   if (body.length > bodyBytesMax) {
@@ -284,7 +284,7 @@ function rejectBatchItem(value: unknown, topic: string, nowMs: number): void {
 }
 
 /** Ignores the content type, which dq does not send on: the callback has that of a form. */
-function readFormJob(body: Buffer, topic: PlainTopic): unknown {
+function readFormJob(body: Buffer, topic: Pick<PlainTopic, 'topic'>): unknown {
   const value = parseJson(
     body,
     `topic ${topic.topic} has format "form" and needs a JSON object, but the body is`,

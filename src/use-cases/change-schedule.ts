@@ -119,7 +119,7 @@ export function nextOf(record: ScheduleRecord, now: number): number | null {
 /** Throws DqError: the topic would reject the jobs. */
 export function checkSchedule(
   { body, isBase64, contentType }: ScheduleRecord,
-  topic: PlainTopic,
+  topic: Pick<PlainTopic, 'topic' | 'format'>,
   terms: PushTerms,
 ): void {
   const bytes = Buffer.from(body, isBase64 ? 'base64' : 'utf8');

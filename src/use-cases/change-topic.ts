@@ -98,11 +98,12 @@ function patchedSettings(known: Topic, input: TopicInput): TopicSettings {
 }
 
 /** Sets the topic offline and remembers its state; changes nothing where it is offline. Rejects with
- *  topic_not_found. */
-export function beginRemoval(registry: Registry, name: string): Promise<Topic> {
+ *  topic_not_found, and with topic_changed where the topic has not the revision `expected`. */
+export function beginRemoval(registry: Registry, name: string, expected: number | null): Promise<Topic> {
   return untilWritten(name, async () => {
     const known = await registry.get(name);
     if (known === null) throw topicNotFound(name);
+    requireRevision(name, known, expected);
     if (known.state === 'offline') return known;
     const draft = draftOf(known, settingsOf(known), 'offline', null);
     const removal = { formerState: known.state };
@@ -168,15 +169,18 @@ function requireRevision(name: string, known: Topic | TopicRemains | null, expec
 
 /** Replaces the secret; the former one also signs for limits.secretOverlapMs, so that receivers can be
  *  changed one by one. `given`: the new secret, or an old one again, instead of a generated one. `now`:
- *  storage clock, by which the former one expires. Not idempotent. Rejects with topic_not_found. */
+ *  storage clock, by which the former one expires. Not idempotent. Rejects with topic_not_found, and with
+ *  topic_changed where the topic has not the revision `expected`. */
 export async function rotateSecret(
   registry: Registry,
   name: string,
   given: string | undefined,
   now: number,
+  expected: number | null = null,
 ): Promise<Topic> {
   const secret = given ?? makeSecret();
   const { topic } = await changeTopic(registry, name, (known) => {
+    requireRevision(name, known, expected);
     if (known.secrets[0]?.secret === secret)
       throw invalidField('secret', 'is the current one already; give another one, or none');
     return { ...known, secrets: rotatedSecrets(known.secrets, secret, now) };
@@ -200,11 +204,12 @@ export async function getTopic(registry: Registry, name: string): Promise<Topic 
   return known;
 }
 
-/** Sets a topic offline, also one with an unreadable record. Returns its revision. */
-export function turnOffline(registry: Registry, name: string): Promise<number> {
+/** Sets a topic offline, also one with an unreadable record. Returns its revision. Rejects as beginRemoval. */
+export function turnOffline(registry: Registry, name: string, expected: number | null): Promise<number> {
   return untilWritten(name, async () => {
     const known = await findTopic(registry, name);
     if (known === null) throw topicNotFound(name);
+    requireRevision(name, known, expected);
     const turned = await registry.turn(name, 'offline', known.revision);
     return turned.kind === 'updated' ? turned.revision : undefined;
   });

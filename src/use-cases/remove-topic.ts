@@ -22,31 +22,38 @@ import { useCaseLimits } from './limits.ts';
  *  - without `purge`, when jobs are stored; the topic stays unchanged.
  *  - with `purge`, when `purgeMs` does not suffice; the topic stays offline, and the error has the counts.
  *    After an interruption the call can be repeated. Without `purge` a process that dies in between leaves
- *    Topic.removal, by which dq-upkeep restores the topic's state (removal-watch.ts). */
+ *    Topic.removal, by which dq-upkeep restores the topic's state (removal-watch.ts).
+ *  Rejects with topic_changed where the topic has not the revision `expected`; null = any. */
 export async function removeTopic(
   registry: Registry,
   admin: StoreAdmin,
   name: string,
   purge: boolean,
+  expected: number | null = null,
   purgeMs: number = useCaseLimits.purgeCallMs,
 ): Promise<number> {
   const known = await findTopic(registry, name);
   if (known === null) throw topicNotFound(name);
   // Without a readable record there is no former state.
   const turn = 'topic' in known ? setOffline : turnOffline;
-  if (purge) return removeWithJobs(registry, admin, name, purgeMs, turn);
-  if ('topic' in known) return removeEmpty(registry, admin, name);
+  if (purge) return removeWithJobs(registry, admin, name, purgeMs, () => turn(registry, name, expected));
+  if ('topic' in known) return removeEmpty(registry, admin, name, expected);
   await requireEmpty(admin, name);
-  const revision = await turnOffline(registry, name);
+  const revision = await turnOffline(registry, name, expected);
   await sleep(useCaseLimits.topicChangeMs);
   await requireEmpty(admin, name);
   await remove(registry, name, revision);
   return 0;
 }
 
-async function removeEmpty(registry: Registry, admin: StoreAdmin, name: string): Promise<number> {
+async function removeEmpty(
+  registry: Registry,
+  admin: StoreAdmin,
+  name: string,
+  expected: number | null,
+): Promise<number> {
   await requireEmpty(admin, name);
-  const offline = await beginRemoval(registry, name);
+  const offline = await beginRemoval(registry, name, expected);
   try {
     await sleep(useCaseLimits.topicChangeMs);
     await requireEmpty(admin, name);
@@ -65,11 +72,11 @@ async function removeWithJobs(
   admin: StoreAdmin,
   name: string,
   purgeMs: number,
-  turn: typeof setOffline,
+  turn: () => Promise<number>,
 ): Promise<number> {
   // The removal of a topic whose jobs cannot be counted changes nothing.
   await jobsOf(admin, name);
-  const revision = await turn(registry, name);
+  const revision = await turn();
   await sleep(useCaseLimits.topicChangeMs);
   const purged = await purgeAll(admin, name, purgeMs);
   const jobs = await jobsOf(admin, name);
@@ -83,8 +90,9 @@ async function removeWithJobs(
   return purged;
 }
 
-async function setOffline(registry: Registry, name: string): Promise<number> {
-  return (await patchTopic(registry, name, { settings: {}, state: 'offline' })).topic.revision;
+async function setOffline(registry: Registry, name: string, expected: number | null): Promise<number> {
+  const { topic } = await patchTopic(registry, name, { settings: {}, state: 'offline' }, null, expected);
+  return topic.revision;
 }
 
 async function requireEmpty(admin: StoreAdmin, name: string): Promise<void> {

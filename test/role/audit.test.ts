@@ -199,6 +199,11 @@ it('If-Match: another revision is 412 topic_changed with the current topic, and 
     const late = await change(method, String(made.revision), body);
     expect(late).toMatchObject({ status: 412, body: { code: 'topic_changed', topic: first.body } });
   }
+  for (const query of ['', '?jobs=purge']) {
+    const headers = { 'if-match': String(made.revision) };
+    const late = await dq.call('DELETE', `/v1/topics/t${query}`, { headers });
+    expect(late).toMatchObject({ status: 412, body: { code: 'topic_changed', topic: first.body } });
+  }
   expect((await dq.api('GET', '/v1/topics/t')).body).toEqual(first.body);
   expect((await change('PATCH', '*', { title: 'any' })).status).toBe(200);
   expect((await change('PATCH', 'W/"1"', { title: 'weak' })).status).toBe(400);

@@ -108,6 +108,16 @@ it('a schedule can be created as paused; a change by an earlier revision changes
   expect(await read()).toMatchObject({ missed: 'last', revision: 2 });
 });
 
+it('a removal by an earlier revision removes nothing', async () => {
+  await add();
+  await dq.api('PATCH', '/v1/schedules/daily', { missed: 'last' });
+  const remove = (revision: number) =>
+    dq.call('DELETE', '/v1/schedules/daily', { headers: { 'if-match': `"${revision}"` } });
+  expect(await remove(1)).toMatchObject(problem(409, 'schedule_changed'));
+  expect(await read()).toMatchObject({ revision: 2 });
+  expect(await remove(2)).toMatchObject({ status: 200, body: { deleted: true } });
+});
+
 it('a change without effect changes nothing', async () => {
   await add();
   const before = await read();

@@ -51,6 +51,16 @@ describe('POST /v1/topics/{topic}/secret', () => {
     expect(await stored()).toEqual([first, given(1)]);
   });
 
+  it('with If-Match it rotates the secret of that revision alone', async () => {
+    const { dq, first } = await withTopic();
+    const { revision } = (await dq.api('GET', '/v1/topics/a')).body;
+    const rotate = (expected: number) =>
+      dq.call('POST', '/v1/topics/a/secret', { headers: { 'if-match': `"${expected}"` } });
+    expect(await rotate(revision - 1)).toMatchObject(problem(412, 'topic_changed'));
+    expect((await dq.registry.get('a'))?.secrets).toEqual([{ secret: first, untilAt: null }]);
+    expect(await rotate(revision)).toMatchObject({ status: 200 });
+  });
+
   it.each([
     [{ secret: 'short' }, 'secret'],
     [{ secret: 5 }, 'secret'],

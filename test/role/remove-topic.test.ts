@@ -45,7 +45,7 @@ describe('removing a topic', () => {
     const rig = await startRig();
     await rig.topic('t', 'http://127.0.0.1:9/');
     await rig.pushAll('t', ids('a', useCaseLimits.purgeStepMax + 50));
-    const remove = () => time.outlast(removeTopic(rig.registry, rig.store.admin, 't', true, 0));
+    const remove = () => time.outlast(removeTopic(rig.registry, rig.store.admin, 't', true, null, 0));
     await expect(remove()).rejects.toMatchObject({
       code: 'topic_has_jobs',
       extra: { purged: useCaseLimits.purgeStepMax, jobs: 50 },

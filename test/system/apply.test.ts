@@ -197,7 +197,7 @@ schedules: { daily: { topic: a, every: 10m, timezone: Asia/Shanghai, body: { n: 
     expect(await apply(without, ['--check'])).toMatchObject({ code: 0 });
     expect(await apply(without, ['--prune', '-y'])).toMatchObject({
       code: 0,
-      stdout: '- schedule s1\n- order.b\n',
+      stdout: '- order.b\n- schedule s1\n',
     });
     expect(await names('topics')).toEqual(['mail', 'order.a']);
     expect(await names('schedules')).toEqual(['s2']);
@@ -229,6 +229,38 @@ schedules: { daily: { topic: a, every: 10m, timezone: Asia/Shanghai, body: { n: 
     expect((await daemon.api('DELETE', '/v1/topics/a?jobs=purge')).status).toBe(200);
   });
 
+  it('the schedules of a topic that stays stay with it', async () => {
+    for (const topic of ['a', 'b', 'c']) await add(topic);
+    for (const [name, topic] of [
+      ['kept', 'a'],
+      ['gone', 'b'],
+      ['old', 'c'],
+    ])
+      await daemon.api('POST', '/v1/schedules', { name, topic, every: '1h' });
+    await daemon.api('POST', '/v1/topics/a/jobs?delay=1h', {});
+    const file = `scope: ["*"]\ntopics: { c: { callbackUrl: "${callbackUrl}" } }\nschedules: {}\n`;
+    expect(await apply(file, ['--prune', '-y'])).toMatchObject({
+      code: 5,
+      stderr:
+        'dq: a has 1 jobs, dead letters included, and stays\ndq: schedule kept stays with its topic a\ndq: 3 of 5 changes are made; topics with jobs that stay: 1\n',
+    });
+    expect(await names('topics')).toEqual(['a', 'c']);
+    expect(await names('schedules')).toEqual(['kept']);
+    expect((await daemon.api('DELETE', '/v1/topics/a?jobs=purge')).status).toBe(200);
+  });
+
+  it('another delivery keeps the settings that the file names', async () => {
+    await add('a', { format: 'message', timeout: '5s' });
+    const file =
+      'topics: { a: { delivery: mq, target: { broker: main, to: orders }, format: message, timeout: 5s } }\n';
+    expect(await apply(file)).toMatchObject({
+      code: 0,
+      stdout: expect.stringMatching(/^~ a {3}callbackUrl: .* delivery: "push" → "mq" {3}target: /),
+    });
+    expect(await get('topics/a')).toMatchObject({ delivery: 'mq', format: 'message', timeout: '5s' });
+    expect((await apply(file, ['--check'])).code).toBe(0);
+  });
+
   it('a secret that is equal makes no rotation, another one does', async () => {
     const text = `topics: { a: { callbackUrl: "${callbackUrl}", secret: "\${A_SECRET}" } }\n`;
     expect((await apply(text, ['-y'], { A_SECRET: secret(1) })).stderr).not.toContain('has a secret');
@@ -254,24 +286,29 @@ schedules: { daily: { topic: a, every: 10m, timezone: Asia/Shanghai, body: { n: 
     expect(run).toMatchObject({ code: 0, stdout: '~ a   callbackUrl: "***" → "***"   title: "" → "new"\n' });
   });
 
-  it('a change between the look and the write is not overwritten', async () => {
-    for (const topic of ['a', 'b']) await add(topic, { title: 'old' });
-    await daemon.api('POST', '/v1/schedules', { name: 's', topic: 'a', every: '1h' });
-    // Another operator changes b and the schedule before their PATCH arrives.
+  /** Address of a proxy that makes a change of another operator before it forwards a request, such as
+   *  `PATCH /v1/topics/b`. */
+  const withChanges = async (changes: Readonly<Record<string, () => Promise<unknown>>>) => {
     const between = createServer(async (request, response) => {
       const chunks: Buffer[] = [];
       for await (const chunk of request) chunks.push(chunk as Buffer);
-      if (request.method === 'PATCH' && request.url === '/v1/topics/b')
-        await daemon.api('PATCH', '/v1/topics/b', { title: 'of another' });
-      if (request.method === 'PATCH' && request.url === '/v1/schedules/s')
-        await daemon.api('PATCH', '/v1/schedules/s', { every: '3h' });
+      await changes[`${request.method} ${request.url}`]?.();
       const { host: _, connection: __, ...headers } = request.headers as Record<string, string>;
       const body = chunks.length === 0 ? null : Buffer.concat(chunks);
       const reply = await fetch(daemon.url + request.url, { method: request.method ?? '', headers, body });
       response.writeHead(reply.status, { 'content-type': reply.headers.get('content-type') ?? '' });
       response.end(await reply.text());
     });
-    const url = `http://127.0.0.1:${await listening(between)}`;
+    return `http://127.0.0.1:${await listening(between)}`;
+  };
+
+  it('a change between the look and the write is not overwritten', async () => {
+    for (const topic of ['a', 'b']) await add(topic, { title: 'old' });
+    await daemon.api('POST', '/v1/schedules', { name: 's', topic: 'a', every: '1h' });
+    const url = await withChanges({
+      'PATCH /v1/topics/b': () => daemon.api('PATCH', '/v1/topics/b', { title: 'of another' }),
+      'PATCH /v1/schedules/s': () => daemon.api('PATCH', '/v1/schedules/s', { every: '3h' }),
+    });
     const topics = `topics: { a: { callbackUrl: "${callbackUrl}" }, b: { callbackUrl: "${callbackUrl}" } }\n`;
     expect(await apply(topics, ['-y', '--url', url])).toMatchObject({
       code: 5,
@@ -283,6 +320,39 @@ schedules: { daily: { topic: a, every: 10m, timezone: Asia/Shanghai, body: { n: 
       stderr: 'dq: schedule s was changed meanwhile; run dq apply again\n',
     });
     expect(await get('schedules/s')).toMatchObject({ every: '3h' });
+  });
+
+  it('a change between the look and a removal or rotation keeps what was changed', async () => {
+    for (const topic of ['order.a', 'mail.a']) await add(topic);
+    await daemon.api('POST', '/v1/schedules', { name: 's', topic: 'order.a', every: '1h' });
+    const title = (topic: string) => () =>
+      daemon.api('PATCH', `/v1/topics/${topic}`, { title: 'of another' });
+    const url = await withChanges({
+      'DELETE /v1/schedules/s': () => daemon.api('PATCH', '/v1/schedules/s', { topic: 'mail.a' }),
+      'DELETE /v1/topics/order.a': title('order.a'),
+      'POST /v1/topics/order.a/secret': title('order.a'),
+    });
+    const text = (topic: string) => `scope: ['order.*']\ntopics: { ${topic} }\nschedules: {}\n`;
+    const outdated = (what: string) => ({
+      code: 1,
+      stderr: `dq: ${what} was changed meanwhile; run dq apply again\n`,
+    });
+    const kept = text(`order.a: { callbackUrl: "${callbackUrl}" }`);
+    expect(await apply(kept, ['--prune', '-y', '--url', url])).toMatchObject(outdated('schedule s'));
+    expect(await get('schedules/s')).toMatchObject({ topic: 'mail.a' });
+    const rotated = text(`order.a: { callbackUrl: "${callbackUrl}", secret: "${secret(3)}" }`);
+    const { secretDigest } = await get('topics/order.a');
+    expect(await apply(rotated, ['-y', '--url', url])).toMatchObject(outdated('order.a'));
+    expect(await get('topics/order.a')).toMatchObject({ secretDigest });
+    expect(await apply(text(''), ['--prune', '-y', '--url', url])).toMatchObject(outdated('order.a'));
+    expect(await names('topics')).toEqual(['mail.a', 'order.a']);
+  });
+
+  it('a change of the settings and the secret of a topic is made whole', async () => {
+    await add('a');
+    const text = `topics: { a: { callbackUrl: "${callbackUrl}", title: new, secret: "${secret(4)}" } }\n`;
+    expect((await apply(text)).code).toBe(0);
+    expect((await apply(text, ['--check'])).code).toBe(0);
   });
 
   it.each([
@@ -309,6 +379,12 @@ schedules: { daily: { topic: a, every: 10m, timezone: Asia/Shanghai, body: { n: 
       'schedules:\n  s: { topic: gone, every: 1h }',
       '2:8',
       'topic: there is no topic gone',
+    ],
+    [
+      'a body that the topic of a schedule does not take',
+      `topics:\n  a: { callbackUrl: "${callbackUrl}", format: form }\nschedules:\n  s: { topic: a, every: 1h, body: [1] }`,
+      '4:29',
+      'body: must be a JSON object such as {"order":4711}: topic a has format "form"',
     ],
     [
       'an unknown hook',

@@ -100,6 +100,24 @@ it.each([
     'must be YAML 1.2',
   ],
   ['an alias', 'topics:\n  a: &x { delivery: pull }\n  b: *x', '3:6', 'aliases are not supported'],
+  [
+    'a glob that YAML takes for an alias',
+    'scope: [*.close]',
+    '1:9',
+    'aliases are not supported; write the value here, and a glob such as "*.close" in quotes',
+  ],
+  [
+    'a topic outside the scope',
+    'scope: [order.*]\ntopics:\n  order.a: { delivery: pull }\n  mail.a: { delivery: pull }',
+    '4:3',
+    'mail.a is outside the scope of this file',
+  ],
+  [
+    'a schedule of a topic outside the scope',
+    'scope: [order.*]\nschedules:\n  s: { topic: mail.a, every: 1h }',
+    '3:8',
+    'topic: mail.a is outside the scope of this file',
+  ],
   ['a list', '- a', '1:1', 'must have the members scope, topics, schedules'],
   ['a scope that is a text', 'scope: order.*', '1:1', 'scope: must be a list of globs'],
 ])('rejects %s with its place', (_what, text, place, message) => {

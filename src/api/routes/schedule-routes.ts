@@ -149,9 +149,10 @@ function verbRoutes(api: Api, context: ApiContext): void {
   );
 
   api.delete(url, { schema: removeScheduleSchema, config: admin }, async (request) => {
-    const { name, topic } = await ofCaller(context, request, request.params.name);
+    const { name, topic, revision } = await expectedOf(context, request, request.params.name);
     auditNote(request, { topic, detail: { changes: [] } });
-    await registry.removeSchedule(name);
+    // A schedule that was changed since then may belong to a topic of another caller.
+    if ((await registry.removeSchedule(name, revision)) === 'changed') throw scheduleChanged(name);
     return { deleted: true };
   });
 }
@@ -167,6 +168,18 @@ async function ofCaller(
   return schedule;
 }
 
+/** With the revision of the header If-Match, where the request has one. */
+async function expectedOf(
+  context: ApiContext,
+  request: FastifyRequest,
+  name: string,
+): Promise<StoredSchedule> {
+  const expected = readIfMatch(request, 'revision of the schedule');
+  const schedule = await ofCaller(context, request, name);
+  if (expected !== null && schedule.revision !== expected) throw scheduleChanged(name);
+  return schedule;
+}
+
 async function change(
   context: ApiContext,
   request: FastifyRequest,
@@ -174,9 +187,7 @@ async function change(
   next: (old: StoredSchedule, now: number) => ScheduleRecord | null,
 ) {
   const { registry, clock, topics } = context.role;
-  const old = await ofCaller(context, request, name);
-  const expected = readIfMatch(request, 'revision of the schedule');
-  if (expected !== null && old.revision !== expected) throw scheduleChanged(name);
+  const old = await expectedOf(context, request, name);
   const now = await clock.read();
   const record = next(old, now);
   if (record === null) {

@@ -14,25 +14,31 @@ const changedMeanwhile: ReadonlySet<string> = new Set([
 
 export async function makeChanges(client: ApiClient, changes: readonly Change[]): Promise<void> {
   let made = 0;
-  let stayed = 0;
+  const staying = new Set<string>();
   for (const change of changes) {
     try {
-      if (await isMade(client, change)) made += 1;
-      else stayed += 1;
+      if (staying.has(change.removedWith ?? ''))
+        say(`dq: ${nameOf(change)} stays with its topic ${change.removedWith}`);
+      else if (await isMade(client, change)) made += 1;
+      else staying.add(change.name);
     } catch (error) {
       throw failureOf(error, change, made, changes.length);
     }
   }
   const done = `${made} of ${changes.length} changes are made`;
-  if (stayed > 0) throw new Exit('partlyFailed', `${done}; topics with jobs that stay: ${stayed}`);
+  if (staying.size > 0)
+    throw new Exit('partlyFailed', `${done}; topics with jobs that stay: ${staying.size}`);
   say(`dq: ${done}; effective within 2 s`);
 }
 
 /** false: the topic has jobs and stays. */
 async function isMade(client: ApiClient, change: Change): Promise<boolean> {
+  let { revision } = change;
   for (const call of change.calls) {
+    const headers = revision === null ? {} : { 'if-match': `"${revision}"` };
     try {
-      const { json } = await client.call<Partial<TopicWithSecretJson>>(call);
+      const { json } = await client.call<Partial<TopicWithSecretJson>>({ ...call, headers });
+      revision = json.revision ?? null;
       const isMade = change.verb === 'add' && json.delivery === 'push' && !hasSecret(call.json);
       if (isMade) sayNewSecret(change);
     } catch (error) {

@@ -5,7 +5,8 @@ import type { ConfigProblem } from '../../config/given.ts';
 import type { ScheduleJson } from '../../contract/api/schedule.ts';
 import type { TopicPreviewJson } from '../../contract/api/topic.ts';
 import { type AuditChange, difference } from '../../core/audit.ts';
-import { matchesGlob } from '../../core/token.ts';
+import { DqError } from '../../core/errors.ts';
+import { limits } from '../../core/limits.ts';
 import { secretDigest } from '../../core/topic/secrets.ts';
 import {
   completeSettings,
@@ -14,11 +15,12 @@ import {
   type TopicJson,
   unmaskHeaders,
 } from '../../core/topic/settings.ts';
-import { scheduleSettings } from '../../use-cases/change-schedule.ts';
+import type { TopicSettings } from '../../core/topic/topic.ts';
+import { checkSchedule, scheduleSettings } from '../../use-cases/change-schedule.ts';
 import type { ApiCall, ApiClient } from '../daemon/api-client.ts';
 import { readAllPages } from '../daemon/read-pages.ts';
 import { Exit } from '../exit.ts';
-import type { ScheduleEntry, TopicEntry, TopicsFile } from './topics-file.ts';
+import { isInScope, type ScheduleEntry, type TopicEntry, type TopicsFile } from './topics-file.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -31,6 +33,10 @@ export interface Change {
   readonly fields: readonly AuditChange[];
   /** one after the other */
   readonly calls: readonly ApiCall[];
+  /** that was compared; null where it is added */
+  readonly revision: number | null;
+  /** of a schedule that is removed because its topic is */
+  readonly removedWith?: string;
 }
 
 /** `order.close`, `schedule daily` */
@@ -49,10 +55,6 @@ export async function readStored(client: ApiClient): Promise<Stored> {
     topics: new Map(topics.map((one) => [one.topic, one])),
     schedules: new Map(schedules.map((one) => [one.name, one])),
   };
-}
-
-export function isInScope(scope: readonly string[], topic: string): boolean {
-  return scope.some((glob) => matchesGlob(glob, topic));
 }
 
 /** The globs inside which --prune removes what the file lacks. Throws Exit usage for a file that lacks a
@@ -86,37 +88,38 @@ export async function makePlan(
     problems.push(...(await refusedByDaemon(client, entry, change)));
     topics.push(change);
   }
-  const there = new Set([...stored.topics.keys(), ...file.topics.map(({ name }) => name)]);
-  for (const { name } of removed.topics) there.delete(name);
+  const formats = new Map([...stored.topics.values()].map(({ topic, format }) => [topic, format]));
+  for (const { name } of removed.topics) formats.delete(name);
+  for (const { name, input } of file.topics) formats.set(name, completeSettings(input).format);
   const schedules = file.schedules.flatMap((entry) => {
-    if (!there.has(entry.record.topic))
-      problems.push(entry.problem({ field: 'topic', message: `there is no topic ${entry.record.topic}` }));
-    return scheduleChange(entry, stored.schedules.get(entry.name), problems) ?? [];
+    const change = scheduleChange(entry, stored.schedules.get(entry.name), problems);
+    problems.push(...refusedByTopic(entry, formats.get(entry.record.topic)));
+    return change ?? [];
   });
-  // A schedule needs its topic, and a topic without its schedules can be removed.
-  const changes = [...topics, ...schedules, ...removed.schedules, ...removed.topics];
+  // A schedule needs its topic, and stays with one that has jobs.
+  const changes = [...topics, ...schedules, ...removed.topics, ...removed.schedules];
   return { changes, problems };
 }
 
 function removals(scope: readonly string[], file: TopicsFile, { topics, schedules }: Stored) {
-  const removal = (kind: Change['kind'], name: string): Change => {
+  const removal = (kind: Change['kind'], name: string, revision: number) => {
     const call = { method: 'DELETE', path: ['v1', `${kind}s`, name] } as const;
-    return { kind, verb: 'remove', name, fields: [], calls: [call] };
+    return { kind, verb: 'remove', name, fields: [], calls: [call], revision } as const;
   };
-  const lacks = (entries: readonly { readonly name: string }[]) => {
-    const names = new Set(entries.map(({ name }) => name));
-    return (name: string) => !names.has(name);
-  };
+  const [inFile, scheduled] = [file.topics, file.schedules].map(
+    (list) => new Set(list.map(({ name }) => name)),
+  );
+  const isRemoved = (topic: string) => topics.has(topic) && isInScope(scope, topic) && !inFile?.has(topic);
   return {
-    topics: [...topics.keys()]
-      .filter((name) => isInScope(scope, name))
-      .filter(lacks(file.topics))
-      .map((name) => removal('topic', name)),
+    topics: [...topics.values()]
+      .filter(({ topic }) => isRemoved(topic))
+      .map(({ topic, revision }) => removal('topic', topic, revision)),
     schedules: [...schedules.values()]
-      .filter(({ topic }) => isInScope(scope, topic))
-      .map(({ name }) => name)
-      .filter(lacks(file.schedules))
-      .map((name) => removal('schedule', name)),
+      .filter(({ name, topic }) => isInScope(scope, topic) && !scheduled?.has(name))
+      .map(({ name, topic, revision }) => ({
+        ...removal('schedule', name, revision),
+        ...(isRemoved(topic) ? { removedWith: topic } : {}),
+      })),
   };
 }
 
@@ -139,7 +142,7 @@ function topicChange(
   const path = ['v1', 'topics'];
   if (known === undefined) {
     const call = { method: 'POST', path, json: { topic: name, ...json } } as const;
-    return { kind: 'topic', verb: 'add', name, fields: [], calls: [call] };
+    return { kind: 'topic', verb: 'add', name, fields: [], calls: [call], revision: null };
   }
   const wanted = settingsJson(completeSettings(input));
   const unmasked = settingsJson(completeSettings(unmaskHeaders(input, known)));
@@ -148,14 +151,17 @@ function topicChange(
     entry.hidden.has(one.field) ? { ...one, before: maskedValue, after: maskedValue } : one,
   );
   const calls: ApiCall[] = [];
-  if (fields.length > 0)
-    calls.push(patch(known.revision, [...path, name], members(fields, { ...wanted, ...state })));
+  // dq sets the settings that another delivery does not use to their defaults, except those of the request.
+  const given =
+    wanted.delivery === known.delivery ? members(fields, { ...wanted, ...state }) : { ...wanted, ...state };
+  if (fields.length > 0) calls.push({ method: 'PATCH', path: [...path, name], json: given });
+  const change = { kind: 'topic', verb: 'change', name, revision: known.revision } as const;
   const { secret } = input;
   if (secret === undefined || secretDigest(name, secret) === known.secretDigest)
-    return calls.length === 0 ? null : { kind: 'topic', verb: 'change', name, fields, calls };
+    return calls.length === 0 ? null : { ...change, fields, calls };
   calls.push({ method: 'POST', path: [...path, name, 'secret'], json: { secret } });
   const rotation = { field: 'secret', before: maskedValue, after: maskedValue };
-  return { kind: 'topic', verb: 'change', name, fields: [...fields, rotation], calls };
+  return { ...change, fields: [...fields, rotation], calls };
 }
 
 /** Forbidden addresses, brokers and hooks are known to the daemon alone. */
@@ -172,6 +178,27 @@ async function refusedByDaemon(
   return json.errors.map(problem);
 }
 
+/** `format`: of its topic, as it will be; undefined: there is none. */
+function refusedByTopic(
+  { record, problem }: ScheduleEntry,
+  format: TopicSettings['format'] | undefined,
+): readonly ConfigProblem[] {
+  const { topic } = record;
+  if (format === undefined) return [problem({ field: 'topic', message: `there is no topic ${topic}` })];
+  try {
+    // A limits.bodyBytes below the limit of schedules is known to the daemon alone.
+    checkSchedule(
+      record,
+      { topic, format },
+      { nowMs: record.createdAt, bodyBytesMax: limits.scheduleBodyBytesMax },
+    );
+    return [];
+  } catch (error) {
+    if (!(error instanceof DqError)) throw error;
+    return error.errors.map(problem);
+  }
+}
+
 /** null: it is equal, or has a mistake. */
 function scheduleChange(
   { name, input, json, record, problem }: ScheduleEntry,
@@ -181,7 +208,7 @@ function scheduleChange(
   const path = ['v1', 'schedules'];
   if (known === undefined) {
     const call = { method: 'POST', path, json: { name, ...json } } as const;
-    return { kind: 'schedule', verb: 'add', name, fields: [], calls: [call] };
+    return { kind: 'schedule', verb: 'add', name, fields: [], calls: [call], revision: null };
   }
   if (input.body === undefined && known.body !== '') {
     const message = 'is stored and absent here; write it, or remove the schedule first';
@@ -199,8 +226,8 @@ function scheduleChange(
   if (fields.length === 0) return null;
   // The API takes cron or every, and reads the body by its type.
   const given = { ...members(fields, { ...wanted, ...kept }), body: input.body };
-  const calls = [patch(known.revision, [...path, name], withoutNulls(given))];
-  return { kind: 'schedule', verb: 'change', name, fields, calls };
+  const call = { method: 'PATCH', path: [...path, name], json: withoutNulls(given) } as const;
+  return { kind: 'schedule', verb: 'change', name, fields, calls: [call], revision: known.revision };
 }
 
 const differing = (known: Json, wanted: Json): readonly AuditChange[] =>
@@ -214,10 +241,3 @@ function members(fields: readonly AuditChange[], wanted: Json): Json {
 
 const withoutNulls = (json: Json): Json =>
   Object.fromEntries(Object.entries(json).filter(([name, value]) => name === 'body' || value !== null));
-
-const patch = (revision: number, path: readonly string[], json: Json): ApiCall => ({
-  method: 'PATCH',
-  path,
-  json,
-  headers: { 'if-match': `"${revision}"` },
-});

@@ -10,6 +10,7 @@ import { ScheduleInput as ScheduleBody } from '../../contract/api/schedule.ts';
 import { DqError, type FieldError } from '../../core/errors.ts';
 import type { ScheduleRecord } from '../../core/schedule-record.ts';
 import { unknownName } from '../../core/suggest.ts';
+import { matchesGlob } from '../../core/token.ts';
 import { anyPolicy } from '../../core/topic/field-kinds.ts';
 import { parseTopicInput, type TopicInput } from '../../core/topic/settings.ts';
 import { wallNow } from '../../runtime/time.ts';
@@ -49,6 +50,10 @@ export interface TopicsFile {
   readonly lacks: readonly string[];
 }
 
+export function isInScope(scope: readonly string[], topic: string): boolean {
+  return scope.some((glob) => matchesGlob(glob, topic));
+}
+
 const parts = ['scope', 'topics', 'schedules'];
 
 /** The members whose texts may name variables, with all texts inside them. */
@@ -85,10 +90,15 @@ class Reader {
       if (!parts.includes(name))
         this.#report(key, `${name}: ${unknownName('member', name, parts, 'leave it out')}`);
     const part = (name: string) => members.find((one) => one.name === name);
+    const scope = this.#scope(part('scope'));
+    const topics = this.#entries(part('topics'), readTopic);
+    const schedules = this.#entries(part('schedules'), readSchedule);
+    for (const entry of topics) this.#requireScope(scope, entry, entry.name, '');
+    for (const entry of schedules) this.#requireScope(scope, entry, entry.record.topic, 'topic');
     return {
-      scope: this.#scope(part('scope')),
-      topics: this.#entries(part('topics'), readTopic),
-      schedules: this.#entries(part('schedules'), readSchedule),
+      scope,
+      topics,
+      schedules,
       lacks: parts.filter((name) => isEmpty(part(name)?.value ?? null)),
     };
   }
@@ -109,6 +119,12 @@ class Reader {
     if (Array.isArray(given) && given.every((glob) => typeof glob === 'string' && glob !== '')) return given;
     this.#report(part.key, 'scope: must be a list of globs of topics, such as [order.*]');
     return null;
+  }
+
+  /** --prune of this file would never remove what is outside. */
+  #requireScope(scope: readonly string[] | null, { problem }: Entry, topic: string, field: string): void {
+    if (scope === null || isInScope(scope, topic)) return;
+    this.problems.push(problem({ field, message: `${topic} is outside the scope of this file` }));
   }
 
   #entries<T extends Entry>(part: Member | undefined, read: (entry: Entry) => T): readonly T[] {
@@ -165,7 +181,7 @@ function nodeProblems({ document, whereOf }: YamlText): readonly ConfigProblem[]
   visit(document, {
     // An alias could name its own ancestor, or expand a small file without bound.
     Alias: (_key, node) => {
-      report(node, 'aliases are not supported; write the value here');
+      report(node, 'aliases are not supported; write the value here, and a glob such as "*.close" in quotes');
     },
     // The number 007 would name the topic 7.
     Pair: (_index, { key }) => {
@@ -301,7 +317,8 @@ const isStartOf = (name: string, field: string): boolean =>
 
 function sentence({ field, message, position }: FieldError, json: Json): string {
   const source = Object.hasOwn(json, field) ? json[field] : undefined;
+  const at = field === '' ? '' : `${field}: `;
   const caret =
     position === undefined || typeof source !== 'string' ? '' : `\n${withCaret(source, position)}`;
-  return `${field}: ${message}${caret}`;
+  return `${at}${message}${caret}`;
 }

@@ -123,12 +123,14 @@ export const getScheduleSchema = {
   response: { ...foundSchedule, ...problems(404, 503) },
 };
 
+const expectsRevision =
+  'With the header If-Match (the revision of the schedule as it was read) a schedule that was changed since then stays as it is: 409.';
+
 export const changeScheduleSchema = {
   ...oneSchedule,
   operationId: 'changeSchedule',
   summary: 'Change the given fields of a schedule',
-  description:
-    'With the header If-Match (the revision of the schedule as it was read) a schedule that was changed since then stays as it is: 409.',
+  description: expectsRevision,
   body: SchedulePatch,
   response: { ...foundSchedule, ...problems(404, 409, 413, 415, 503) },
 };
@@ -164,7 +166,8 @@ export const removeScheduleSchema = {
   ...oneSchedule,
   operationId: 'removeSchedule',
   summary: 'Remove a schedule; jobs that exist stay',
-  response: { 200: reply('removed', closed({ deleted: yes })), ...problems(404, 413, 503) },
+  description: expectsRevision,
+  response: { 200: reply('removed', closed({ deleted: yes })), ...problems(404, 409, 413, 503) },
 };
 
 export const runScheduleSchema = {

@@ -184,7 +184,7 @@ export const removeTopicSchema = {
   }),
   response: {
     200: reply('removed', Type.Object({ deleted: yes, purged: count('jobs removed', 0) })),
-    ...problems(404, 409, 413, 503),
+    ...problems(404, 409, 412, 413, 503),
   },
 };
 
@@ -305,7 +305,7 @@ export const rotateSecretSchema = {
   tags: ['topics'],
   summary: "Rotate a topic's secret; the previous one also signs for 24 h",
   params: closed(topicParam),
-  response: { 200: reply('the new secret', RotatedSecret), ...problems(404, 413, 415, 503) },
+  response: { 200: reply('the new secret', RotatedSecret), ...problems(404, 412, 413, 415, 503) },
 };
 
 export const SecretInput = closed({ secret: Type.Optional(TopicSecret) }, { title: 'SecretInput' });

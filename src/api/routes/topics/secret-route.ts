@@ -8,7 +8,7 @@ import { parseSecret, type TopicSecret } from '../../../core/topic/secrets.ts';
 import { rotateSecret } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { auditNote } from '../../http/audit-note.ts';
-import { nameToFind, refreshTopics } from './topic-routes.ts';
+import { expectedBy, nameToFind, refreshTopics } from './topic-routes.ts';
 
 export function secretRoute(api: Api, { role }: ApiContext): void {
   api.post(
@@ -21,7 +21,13 @@ export function secretRoute(api: Api, { role }: ApiContext): void {
       const name = nameToFind(request.params.topic);
       const secret = readSecret(request.body);
       auditNote(request, { detail: { changes: [{ field: 'secret', before: '***', after: '***' }] } });
-      const topic = await rotateSecret(role.registry, name, secret, await role.clock.read());
+      const topic = await rotateSecret(
+        role.registry,
+        name,
+        secret,
+        await role.clock.read(),
+        expectedBy(request),
+      );
       await refreshTopics(role);
       // The first one signs; a topic has one.
       const [current, old] = topic.secrets as [TopicSecret, TopicSecret?];

@@ -106,8 +106,6 @@ function getRoute(api: Api, { role }: ApiContext): void {
 
 function changeRoutes(api: Api, context: ApiContext): void {
   const { registry, clock } = context.role;
-  const expectedBy = (request: FastifyRequest) => readIfMatch(request, 'ETag or the revision of the topic');
-
   api.put(
     url,
     { schema: putTopicSchema, config: { access: admin, jsonBody: TopicReplacement } },
@@ -145,7 +143,9 @@ function changeRoutes(api: Api, context: ApiContext): void {
 function removeRoute(api: Api, { role }: ApiContext): void {
   api.delete(url, { schema: removeTopicSchema, config: { access: admin } }, async (request) => {
     const name = nameToFind(request.params.topic);
-    const purged = await removeTopic(role.registry, role.store.admin, name, request.query.jobs === 'purge');
+    const { registry, store } = role;
+    const withJobs = request.query.jobs === 'purge';
+    const purged = await removeTopic(registry, store.admin, name, withJobs, expectedBy(request));
     auditNote(request, { detail: { count: purged } });
     await refreshTopics(role);
     return { deleted: true, purged };
@@ -180,6 +180,10 @@ function readCursor(cursor: string): string {
   if (!topicNamePattern.test(name) || writeCursor(name) !== cursor) throw invalidCursor();
   return name;
 }
+
+/** The revision that the caller has read; null: any. */
+export const expectedBy = (request: FastifyRequest): number | null =>
+  readIfMatch(request, 'ETag or the revision of the topic');
 
 const etagOf = ({ revision }: Topic): string => `"${revision}"`;
 

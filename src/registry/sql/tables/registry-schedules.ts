@@ -32,7 +32,7 @@ export function scheduleVerbs(db: RegistryAccess): Pick<Registry, ScheduleVerb> 
     schedule: (name) => db.read((tables) => readSchedule(tables, name)),
     createSchedule: (record, nextAt) => db.write((trx) => insertSchedule(trx, record, nextAt)),
     updateSchedule: (record, nextAt, now) => db.write((trx) => updateSchedule(trx, record, nextAt, now)),
-    removeSchedule: (name) => db.write((trx) => deleteSchedule(trx, name)),
+    removeSchedule: (name, revision) => db.write((trx) => deleteSchedule(trx, name, revision)),
     claimSchedules: async (now, until, max) =>
       (await db.writeIf(
         async (tables) => (await dueRows(tables, now, until, 1)).length > 0,
@@ -129,9 +129,16 @@ async function updateSchedule(
   return 'updated';
 }
 
-async function deleteSchedule(trx: Trx, name: string): Promise<'removed' | 'absent'> {
-  const { numDeletedRows } = await trx.deleteFrom('schedule').where('name', '=', name).executeTakeFirst();
-  return numDeletedRows > 0n ? 'removed' : 'absent';
+async function deleteSchedule(
+  trx: Trx,
+  name: string,
+  revision?: number,
+): Promise<'removed' | 'changed' | 'absent'> {
+  const row = await rowOf(trx, name);
+  if (row === undefined) return 'absent';
+  if (revision !== undefined && Number(row.revision) !== revision) return 'changed';
+  await trx.deleteFrom('schedule').where('name', '=', name).execute();
+  return 'removed';
 }
 
 /** The earliest first. A claim that ended before its instant was made is taken again. Long records make it
