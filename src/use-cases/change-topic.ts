@@ -204,7 +204,8 @@ export async function getTopic(registry: Registry, name: string): Promise<Topic 
   return known;
 }
 
-/** Sets a topic offline, also one with an unreadable record. Returns its revision. Rejects as beginRemoval. */
+/** Sets a topic offline, also one with an unreadable record. Returns its revision. Rejects
+ *  as beginRemoval. */
 export function turnOffline(registry: Registry, name: string, expected: number | null): Promise<number> {
   return untilWritten(name, async () => {
     const known = await findTopic(registry, name);
