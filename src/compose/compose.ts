@@ -34,6 +34,7 @@ import {
   type Worker,
 } from './adapters.ts';
 import type { JournalSeams } from './journal.ts';
+import { withLeftBehind } from './left-behind.ts';
 import type { StoreSeams } from './store-role.ts';
 
 /** What reaches out of a process. By default it is that of a daemon; a given part is closed, too. */
@@ -210,7 +211,7 @@ async function openStores(worker: Worker, parts: Parts, name: OtherRole) {
   const topics = opened.add(new TopicBook(registry, log, { inOrder }), (own) =>
     own.drain(limits.loopSleepMsMax),
   );
-  const jobs = redis?.store ?? connection.store;
+  const jobs = redis === null ? connection.store : withLeftBehind(redis.store, connection.store.admin);
   const store = journal?.over(jobs) ?? jobs;
   const clock = new StoreClock(() => store.admin.clock());
   return { connection, mysql, registry, journal, redis, topics, store, clock };

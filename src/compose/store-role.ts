@@ -18,6 +18,7 @@ import { untilUsable, whyUnusable } from '../store/sqlite/file/usable-disk.ts';
 import { whyNoHandover } from '../store/sqlite/owner/handover-check.ts';
 import { StoreOwner, type StoreOwnerOptions } from '../store/sqlite/owner/owner.ts';
 import { keyPathOf, redisJobsOf, type Worker } from './adapters.ts';
+import { LeftBehindFacts } from './left-behind.ts';
 
 /** What dq-store reaches beside its channel. By default files in the data directory, and a Unix socket. */
 export interface StoreSeams {
@@ -36,6 +37,7 @@ export class StoreRole {
   readonly #seams: StoreSeams;
   readonly #jobsPath: string;
   readonly #registryPath: string;
+  readonly #leftBehind: LeftBehindFacts;
   #note: string | null = null;
   #warnings: readonly string[] = [];
   #owner: StoreOwner | null = null;
@@ -47,6 +49,7 @@ export class StoreRole {
     this.#mysql = mysql;
     this.#jobsPath = join(dataDir, 'jobs.db');
     this.#registryPath = join(dataDir, 'registry.db');
+    this.#leftBehind = new LeftBehindFacts(worker.init.config);
     this.#seams = {
       owner: {},
       openRegistry: () => this.#openRegistryFile(),
@@ -67,15 +70,10 @@ export class StoreRole {
   }
 
   async start(): Promise<void> {
-    const { init, log } = this.#worker;
-    const mysql = this.#mysql;
+    const { init } = this.#worker;
     if (init.restarts === 0) {
       const unusable = this.#seams.whyUnusable();
       if (unusable !== null) throw new Error(unusable);
-      if (mysql !== null && existsSync(this.#registryPath))
-        log.notice(
-          `warning: the registry is in MySQL; the topics and tokens in ${this.#registryPath} are not in force`,
-        );
     }
     if (!init.takesOver) await this.#open();
     else if (init.restarts === 0) await this.#seams.checkHandover();
@@ -109,6 +107,7 @@ export class StoreRole {
       // Not after a crash: if the last token was removed meanwhile, the servers reject all callers.
       await this.#checkExposure(registry);
     }
+    await this.#leftBehind.start(registry);
     const owner = opened.add(
       this.#ownerOf(registry, () => file?.damage() ?? null),
       (own, { deadlineMs }) => own.drain(deadlineMs),
@@ -116,7 +115,7 @@ export class StoreRole {
     this.#owner = owner;
     await this.#onUsableDisk(() => owner.start());
     this.#note = owner.durability;
-    if (init.config.redis.length > 0) await this.#watchRedis(owner, registry, isFirst);
+    if (init.config.redis.length > 0) await this.#watchRedis(registry, isFirst);
   }
 
   #openRegistryFile(): Promise<ServedRegistry> {
@@ -144,6 +143,7 @@ export class StoreRole {
       log,
       ...(this.#mysql === null ? { registry, registryPath: this.#registryPath, registryDamage } : {}),
       copiesJobs: init.config.redis.length === 0,
+      leftBehind: (jobs) => this.#leftBehind.now(jobs),
       metrics,
       // A start ends with the reason. A running daemon keeps it as a state: a restart would meet it again.
       servesRejected: init.isRunning,
@@ -153,7 +153,7 @@ export class StoreRole {
     });
   }
 
-  async #watchRedis(owner: StoreOwner, registry: Registry, isFirst: boolean): Promise<void> {
+  async #watchRedis(registry: Registry, isFirst: boolean): Promise<void> {
     const { init, log, channel, opened } = this.#worker;
     const { watchDurability } = await import('../store/redis/client/durability-watch.ts');
     const redis = await redisJobsOf(this.#worker, registry, this.#mysql);
@@ -164,8 +164,6 @@ export class StoreRole {
       channel.send({ kind: 'note', note: noteOf(durability) }),
     );
     opened.add(watch, () => watch.close());
-    const left = owner.jobs;
-    if (left > 0) log.error(`${left} jobs in ${this.#jobsPath} are not delivered while \`redis\` is set`);
     // Later an unusable Redis is an error in the log: the other workers go on with calls that need no Redis.
     this.#note = noteOf(await watch.start(isFirst));
     this.#warnings = redis.warnings();

@@ -2,6 +2,7 @@
 
 import type { LateJob } from '../core/incident.ts';
 import type { JobState, Moment } from '../core/job.ts';
+import type { LeftBehind } from '../core/left-behind.ts';
 import type { OnChanged } from './jobs.ts';
 
 export type StateCounts = Readonly<Record<JobState, number>>;
@@ -13,6 +14,9 @@ export interface StoreHealth {
   readonly durability: string;
   /** reasons why it is not ok; when it is ok, dangerous parts of its configuration */
   readonly warnings: readonly string[];
+  /** What the configuration leaves behind in the data directory; its texts are among the warnings. Absent:
+   *  nothing */
+  readonly leftBehind?: readonly LeftBehind[];
   /** The clock of the embedded store jumped and is not stable yet: nothing is removed by its time. Absent:
    *  the clock is stable. */
   readonly isClockHeld?: boolean;

@@ -8,7 +8,9 @@ import { brokersOf } from '../../core/broker.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { DqError, messageOf, wordsOf } from '../../core/errors.ts';
 import { helpOf, type Incident, openIncidents } from '../../core/incident.ts';
+import type { LeftBehind } from '../../core/left-behind.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
+import type { StoreHealth } from '../../ports/job-store.ts';
 import type { LeaderRow } from '../../ports/leadership.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import { IncidentFiles } from '../../process/incident-files.ts';
@@ -56,14 +58,17 @@ export async function readyState(
   role: RoleContext,
   incidents = new IncidentFiles(role.config.dataDir),
 ): Promise<Awaited<ReturnType<typeof readiness>>> {
-  const { durability, warnings } = await readiness(role);
-  return { durability, warnings: [...warnings, ...(await incidentWarnings(incidents))] };
+  const ready = await readiness(role);
+  return { ...ready, warnings: [...ready.warnings, ...(await incidentWarnings(incidents))] };
 }
 
 /** Rejects with DqError unavailable when dq cannot work. `warnings`: of the store and the registry. */
-export async function readiness(
-  role: RoleContext,
-): Promise<{ readonly durability: string; readonly warnings: readonly string[] }> {
+export async function readiness(role: RoleContext): Promise<{
+  readonly durability: string;
+  readonly warnings: readonly string[];
+  /** its texts are among the warnings */
+  readonly leftBehind: readonly LeftBehind[];
+}> {
   const [health, registryWarnings] = await Promise.all([
     inTime('store', checkStore(role)),
     checkRegistry(role),
@@ -72,6 +77,7 @@ export async function readiness(
   const deliveries = role.config.noDeliveries ? [`deliveries: ${noDeliveriesText}`] : [];
   return {
     durability: health.durability,
+    leftBehind: health.leftBehind ?? [],
     warnings: [
       ...deliveries,
       ...authorityWarnings,
@@ -83,9 +89,7 @@ export async function readiness(
   };
 }
 
-async function checkStore({
-  store,
-}: RoleContext): Promise<{ durability: string; warnings: readonly string[] }> {
+async function checkStore({ store }: RoleContext): Promise<StoreHealth> {
   const health = await store.admin.health().catch((error: unknown) => {
     throw notReady('store', failureText(error));
   });

@@ -40,7 +40,7 @@ export function summaryRoute(api: Api, { role }: ApiContext, questions: MasterQu
       const now = new Date(role.clock.now()).toISOString();
       return seesDaemon(request)
         ? { ...sums, ...state, now }
-        : { ...sums, ready: state.ready, warnings: [], incidents: [], now };
+        : { ...sums, ready: state.ready, warnings: [], leftBehind: [], incidents: [], now };
     },
   );
 }
@@ -48,10 +48,10 @@ export function summaryRoute(api: Api, { role }: ApiContext, questions: MasterQu
 async function stateOf(role: RoleContext, files: IncidentFiles) {
   const [readyOrWhy, incidents] = await Promise.all([
     readiness(role).then(
-      ({ warnings }) => ({ ready: true, warnings }),
+      ({ warnings, leftBehind }) => ({ ready: true, warnings, leftBehind }),
       (error: unknown) => {
         if (!(error instanceof DqError)) throw error;
-        return { ready: false, warnings: [error.message] };
+        return { ready: false, warnings: [error.message], leftBehind: [] };
       },
     ),
     files.list().catch((error: unknown) => messageOf(error)),

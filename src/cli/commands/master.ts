@@ -7,7 +7,7 @@ import { readRunRecord } from '../../master/data/run-record.ts';
 import { monotonicNow, sleep } from '../../runtime/time.ts';
 import { withDataDirectory } from '../daemon/daemon-options.ts';
 import { askDaemon, type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
-import { runsNotReady, whyNotReady } from '../daemon/readiness.ts';
+import { readinessOf, runsNotReady, warningLine } from '../daemon/readiness.ts';
 import { Exit, exitCodes } from '../exit.ts';
 import { durationOf } from '../flags.ts';
 import { cliLimits } from '../limits.ts';
@@ -75,7 +75,8 @@ async function restartDaemon(flags: DaemonFlags): Promise<void> {
     const record = readRunRecord(dataDir);
     if (record !== null && record.startedAt !== answered.master.startedAt) {
       say(`dq: restarted: version ${record.version} (pid ${record.pid}) on ${record.url}`);
-      const why = await whyNotReady(record.url, dataDir);
+      const { why, warnings } = await readinessOf(record.url, dataDir);
+      for (const warning of warnings) say(warningLine(warning));
       if (why !== null) throw runsNotReady(why);
       return;
     }

@@ -22,7 +22,7 @@ import { makeDirectory } from '../../runtime/files.ts';
 import { StartRejected } from '../../runtime/start-errors.ts';
 import { monotonicNow } from '../../runtime/time.ts';
 import { logCrashes, openLog } from '../../telemetry/open-log.ts';
-import { watchReadiness } from '../daemon/readiness.ts';
+import { warningLine, watchReadiness } from '../daemon/readiness.ts';
 import { Exit, exitCodes } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
 import { say } from '../output/output.ts';
@@ -76,10 +76,7 @@ async function start(flags: StartFlags): Promise<void> {
   if (!loaded.ok) throw new Exit('badConfiguration', problemText(loaded.problems));
   const authorities = readExtraAuthorities();
   const faults = authorities !== null && 'fault' in authorities ? [authorities.fault] : [];
-  for (const warning of [...loaded.warnings.map(formatProblem), ...faults]) {
-    say(`dq: warning: ${warning}`);
-    sendToParent({ kind: 'line', line: `dq: warning: ${warning}` });
-  }
+  for (const warning of [...loaded.warnings.map(formatProblem), ...faults]) warn(warning);
   const { config } = loaded;
   makeLogDir(config.logDir, flags);
   if (flags['check'] === true) {
@@ -115,6 +112,13 @@ async function start(flags: StartFlags): Promise<void> {
   }
   // Explicit: a forgotten timer or handle must not keep a stopped daemon alive.
   process.exit(outcome.exitCode);
+}
+
+/** Of a start in the background the waiting command shows it. */
+function warn(warning: string): void {
+  const line = warningLine(warning);
+  say(line);
+  sendToParent({ kind: 'line', line });
 }
 
 /** Tries to load a worker: after half an upgrade, or with a library for another Node, the restarted daemon
@@ -185,7 +189,8 @@ async function run({ loaded, readAgain, restarting, flags, from }: Run): Promise
         for (const line of facts) tell(line);
         isUp = true;
         // Redis or MySQL may be unavailable, so the first look that finds them makes the last line.
-        void watchReadiness(url, config.dataDir, (why) => {
+        void watchReadiness(url, config.dataDir, ({ why, warnings }) => {
+          for (const warning of warnings) warn(warning);
           if (why === null) tell(`ready in ${Math.round(monotonicNow() - from)} ms`);
           else if (!inBackground) say(`dq: warning: not ready: ${why}`);
           // `dq start -d` returns now and shows no later line; the log has them.

@@ -10,7 +10,7 @@ import { compatLines } from '../../master/workers/compat-addresses.ts';
 import { sleep, timeoutSignal, wallNow } from '../../runtime/time.ts';
 import { clientOf, withDataDirectory } from '../daemon/daemon-options.ts';
 import { askDaemon, type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
-import { whyNotReady } from '../daemon/readiness.ts';
+import { readinessOf } from '../daemon/readiness.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
 import { escapeControls, itemTable, printData, say } from '../output/output.ts';
@@ -91,6 +91,8 @@ async function troubleOf(dataDir: string): Promise<string | null> {
 interface Status extends DaemonStatus {
   /** reason of a failing /readyz; null = ready, starting or draining */
   readonly notReady: string | null;
+  /** of /readyz: dangerous settings, stores that are not in force */
+  readonly warnings: readonly string[];
 }
 
 /** Throws Exit when no daemon runs. */
@@ -101,7 +103,8 @@ async function ask(dataDir: string): Promise<Status> {
   if (found === undefined) throw new Exit('failed', 'the daemon did not answer');
   const { status } = found;
   const asks = status.state === 'ready' && status.url !== null;
-  return { ...status, notReady: asks ? await whyNotReady(status.url, dataDir) : null };
+  const { why, warnings } = asks ? await readinessOf(status.url, dataDir) : { why: null, warnings: [] };
+  return { ...status, notReady: why, warnings };
 }
 
 async function answerOf(dataDir: string) {
@@ -120,7 +123,7 @@ function summaryOf(daemon: Status): string[] {
   if (daemon.durability !== null) lines.push(`durability: ${daemon.durability}`);
   if (daemon.leadership !== null) lines.push(`deliveries: ${daemon.leadership}`);
   if (daemon.noDeliveries) lines.push(`deliveries: ${noDeliveriesText}`);
-  lines.push(...memoryOf(daemon));
+  lines.push(...daemon.warnings.map((warning) => `warning: ${warning}`), ...memoryOf(daemon));
   return lines.map(escapeControls);
 }
 

@@ -5,9 +5,17 @@ import { readRunRecord } from '../../master/data/run-record.ts';
 import { monotonicNow, sleep, timeoutSignal } from '../../runtime/time.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
+import { escapeControls } from '../output/output.ts';
 
-/** Reason in one line; null = ready. Never rejects. `url`: of the daemon on `dataDir`. */
-export async function whyNotReady(url: string, dataDir: string): Promise<string | null> {
+export interface Readiness {
+  /** one line; null = ready */
+  readonly why: string | null;
+  /** dangerous settings, stores that are not in force; empty while it is not ready */
+  readonly warnings: readonly string[];
+}
+
+/** Never rejects. `url`: of the daemon on `dataDir`. */
+export async function readinessOf(url: string, dataDir: string): Promise<Readiness> {
   try {
     // Without a token /readyz omits the reason.
     const token = readRunRecord(dataDir)?.adminToken;
@@ -16,13 +24,16 @@ export async function whyNotReady(url: string, dataDir: string): Promise<string 
       headers: { connection: 'close', ...(token !== undefined && { authorization: `Bearer ${token}` }) },
       signal: timeoutSignal(cliLimits.readyAskMs),
     });
-    if (reply.ok) return null;
-    const { detail } = (await reply.json()) as { detail?: unknown };
-    return typeof detail === 'string' ? detail : `/readyz answers ${reply.status}`;
+    const { detail, warnings = [] } = (await reply.json()) as { detail?: unknown; warnings?: string[] };
+    if (reply.ok) return { why: null, warnings };
+    return { why: typeof detail === 'string' ? detail : `/readyz answers ${reply.status}`, warnings: [] };
   } catch (error) {
-    return `${unanswered}: ${messageOf(error)}`;
+    return { why: `${unanswered}: ${messageOf(error)}`, warnings: [] };
   }
 }
+
+/** A line for people. */
+export const warningLine = (warning: string): string => `dq: warning: ${escapeControls(warning)}`;
 
 /** The end of a command that started a daemon. A script learns that Redis or MySQL is missing; the daemon
  *  waits for them. */
@@ -31,26 +42,26 @@ export const runsNotReady = (why: string): Exit =>
 
 const unanswered = '/readyz does not answer';
 
-/** Calls `report` with the first look: null, or why dq is not ready; then with each further reason within
- *  cliLimits.readyReasonsMs, and with null once dq is ready. A server that is slow at first may reject the
- *  password later. */
+/** Calls `report` with the first look; then with each further reason within cliLimits.readyReasonsMs, and
+ *  once dq is ready. A server that is slow at first may reject the password later. */
 export async function watchReadiness(
   url: string,
   dataDir: string,
-  report: (why: string | null) => void,
+  report: (found: Readiness) => void,
 ): Promise<void> {
   const reasons = new Set<string>();
   const end = monotonicNow() + cliLimits.readyReasonsMs;
   for (;;) {
-    const why = await whyNotReady(url, dataDir);
+    const found = await readinessOf(url, dataDir);
+    const { why } = found;
     if (why === null) {
-      report(null);
+      report(found);
       return;
     }
     // Later it may be ending: no reason to report.
     const isNew = !why.startsWith(unanswered) && !reasons.has(why) && monotonicNow() < end;
     if (reasons.size === 0 || isNew) {
-      report(why);
+      report(found);
       reasons.add(why);
     }
     await sleep(cliLimits.readyLookMs, { ref: false });

@@ -5,6 +5,7 @@ import { heldReasons } from '../../core/held-topics.ts';
 import { incidentKinds } from '../../core/incident.ts';
 import { jobStates } from '../../core/job.ts';
 import { whyCodes } from '../../core/job-why.ts';
+import { jobsOfFile, leftBehindCodes } from '../../core/left-behind.ts';
 import { operationKinds } from '../../core/operation.ts';
 import { statNames } from '../../core/series.ts';
 import { topicStates } from '../../core/topic/fields.ts';
@@ -231,6 +232,21 @@ const OpenIncident = closed(
   { title: 'OpenIncident' },
 );
 
+const LeftBehind = closed(
+  {
+    code: Type.Enum([...leftBehindCodes], {
+      description:
+        'jobs_db: jobs of jobs.db · registry_db: topics, tokens and schedules of registry.db · redis, mysql: a server that was in use before',
+    }),
+    text: text('one of the warnings', jobsOfFile(812).text),
+    values: Type.Record(Type.String(), Type.Union([Type.Number(), Type.String()]), {
+      description: 'numbers and names in the text',
+      examples: [{ jobs: 812 }],
+    }),
+  },
+  { title: 'LeftBehind' },
+);
+
 const onlyReaders = 'only for callers with the scope read for every topic; others get an empty list';
 
 const Summary = closed(
@@ -249,6 +265,9 @@ const Summary = closed(
     held: HeldTopics,
     ready: flag('dq can work, as /readyz', true),
     warnings: texts(`dangerous settings, and why dq is not ready; ${onlyReaders}`),
+    leftBehind: Type.Array(LeftBehind, {
+      description: `what lies in a store or registry that is not in force; ${onlyReaders}`,
+    }),
     incidents: Type.Array(OpenIncident, { description: `open incidents of this instance; ${onlyReaders}` }),
     attention: Type.Array(TopicAttention, {
       description: `at most ${contractLimits.attentionMax} topics that need attention, the worst first`,

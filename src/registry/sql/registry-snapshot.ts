@@ -48,6 +48,12 @@ export async function readSnapshot(path: string, of: string): Promise<RegistrySn
   return { ...read.head, ...read.state };
 }
 
+/** The registry that a copy was made of, by the first bytes of the file. Throws for another file. */
+export function placeInHead(first: string): string {
+  const head = JSON.parse(first.slice(0, first.indexOf('\n'))) as SnapshotHead;
+  return head.of;
+}
+
 /** The topics of the copy in order of (revision, name), and its revision. null: as readSnapshot. */
 export async function readSnapshotTopics(
   path: string,

@@ -33,7 +33,7 @@ import {
 import { reasonText } from '../parts/reason-text.ts';
 import { Time } from '../parts/time.tsx';
 import { go, href, hrefQuery } from '../router.ts';
-import { t } from '../words/words.ts';
+import { serverText, t } from '../words/words.ts';
 import { FailedAttempts, isAbsent, Lateness, reasonName, Throughput, useSeries } from './series-cards.tsx';
 import { askPause, askResume } from './topic-actions.tsx';
 
@@ -402,7 +402,12 @@ function RecentEvents() {
   );
 }
 
-function Strips({ orphaned, missing, warnings }: SummaryJson) {
+function warningText(warning: string, leftBehind: SummaryJson['leftBehind']): string {
+  const known = leftBehind.find(({ text }) => text === warning);
+  return known === undefined ? warning : serverText(`left_${known.code}`, warning, known.values);
+}
+
+function Strips({ orphaned, missing, warnings, leftBehind }: SummaryJson) {
   return (
     <>
       {orphaned > 0 ? (
@@ -414,7 +419,7 @@ function Strips({ orphaned, missing, warnings }: SummaryJson) {
         <Strip>{t('missing_shard', { shards: missing.join(', ') })}</Strip>
       ) : null}
       {warnings.map((warning) => (
-        <Strip key={warning}>{warning}</Strip>
+        <Strip key={warning}>{warningText(warning, leftBehind)}</Strip>
       ))}
     </>
   );

@@ -1,10 +1,15 @@
-// The server's sentences in Chinese, by code: problems of the API, and why jobs of a topic are not called.
+// The server's sentences in Chinese, by code: problems of the API, why jobs of a topic are not called, and
+// what the configuration leaves behind.
 // English pages show the sentences of the server itself. The compiler checks that no code lacks a text.
 
 import type { CapacityReason } from '../../../core/capacity-reasons.ts';
 import type { ErrorCode } from '../../../core/errors.ts';
+import type { LeftBehind } from '../../../core/left-behind.ts';
 
-type ServerKey = `${'reason' | 'remedy'}_${CapacityReason['code']}` | `problem_${ErrorCode}`;
+type ServerKey =
+  | `${'reason' | 'remedy'}_${CapacityReason['code']}`
+  | `problem_${ErrorCode}`
+  | `left_${LeftBehind['code']}`;
 
 export const zhServer = {
   problem_invalid: '请求无效：{detail}',
@@ -55,6 +60,14 @@ export const zhServer = {
   problem_unknown: '结果未知，请先查询再重试',
   problem_survey_busy: '同时进行的搜索过多，请稍后再试',
   problem_unavailable: '暂时不可用，请稍后再试',
+
+  left_jobs_db:
+    'jobs.db 中有 {jobs} 个任务，设置 redis 时不投递。要投递这些任务，请去掉 redis 启动 dq，直到 dq ls 不再列出任务',
+  left_registry_db:
+    'registry.db 中有 {topics} 个主题、{tokens} 个令牌、{schedules} 个定时计划，设置 mysql.url 时不生效。如何转到 MySQL：dq help mysql',
+  left_redis: '注册表列出 {servers}，未设置 redis 时其中的任务不投递。请重新设置 redis 并运行 dq restart',
+  left_mysql:
+    '注册表原来在 MySQL {server}，未设置 mysql.url 时其中的主题和令牌不生效。请重新设置 mysql.url，或删除 registry-copy.json',
 
   reason_unknown_topic: '此通知进程不知道这个主题',
   remedy_unknown_topic: '请先注册主题。新主题 2 秒内在各处生效',

@@ -2,7 +2,9 @@
 // check is rejected before any byte changes.
 
 import { closeSync, openSync, statSync } from 'node:fs';
+import { pathToFileURL } from 'node:url';
 import { DqError, messageOf } from '../../../core/errors.ts';
+import type { RegistryCounts } from '../../../core/left-behind.ts';
 import { limits } from '../../../core/limits.ts';
 import type { Database } from '../../../runtime/database.ts';
 import { askAndForget, isDamage, openDatabase } from '../../../runtime/database.ts';
@@ -81,6 +83,18 @@ export async function openRegistryFile(
       cause: error,
     });
   }
+}
+
+/** The content of a registry that no process has open. Creates no file: without a WAL SQLite needs no lock.
+ *  Throws for a missing or damaged file. */
+export function countUnused(path: string): RegistryCounts {
+  const hasLog = (statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0;
+  return readOnly(hasLog ? path : `${pathToFileURL(path).href}?immutable=1`, 0, countContent);
+}
+
+export function countContent(db: Database): RegistryCounts {
+  const count = (table: string) => Number(askAndForget(db, 'count(*)', table));
+  return { topics: count('topic'), tokens: count('token'), schedules: count('schedule') };
 }
 
 /** Whether a registry that another process has open has exactly this version's schema. Read only. */

@@ -9,6 +9,7 @@
 import { unlinkSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { messageOf } from '../../../core/errors.ts';
+import type { LeftBehind } from '../../../core/left-behind.ts';
 import { limits } from '../../../core/limits.ts';
 import type { StoreHealth } from '../../../ports/job-store.ts';
 import type { Registry } from '../../../ports/registry.ts';
@@ -46,6 +47,8 @@ export interface StoreOwnerOptions extends EngineOptions {
   /** false: a backup contains no jobs.db */
   readonly copiesJobs?: boolean;
   readonly frozenWalBytesMax?: number;
+  /** what the configuration leaves behind, given the number of jobs in jobs.db */
+  readonly leftBehind?: (jobs: number) => readonly LeftBehind[];
   /** served to the clients too; not closed by the owner */
   readonly registry?: Registry;
   /** Why the registry rejects every call, one sentence; null: it does not. */
@@ -370,16 +373,23 @@ export class StoreOwner implements Service {
 
   #health(): StoreHealth {
     const damage = [this.#damage, this.#options.registryDamage?.() ?? null].filter((why) => why !== null);
-    if (this.#state === 'damaged') return { ok: false, durability, warnings: damage };
+    const leftBehind = this.#options.leftBehind?.(this.jobs) ?? [];
+    if (this.#state === 'damaged') return { ok: false, durability, warnings: damage, leftBehind };
     const ok = this.#engine?.isDiskFull === false;
     const clockWarning = this.#engine?.clockWarning ?? null;
-    const warnings = [...(ok ? [] : [diskFull]), ...damage, ...(clockWarning === null ? [] : [clockWarning])];
+    const warnings = [
+      ...(ok ? [] : [diskFull]),
+      ...damage,
+      ...(clockWarning === null ? [] : [clockWarning]),
+      ...leftBehind.map(({ text }) => text),
+    ];
     const isClockHeld = (this.#engine?.clockHold ?? null) !== null;
     const p99 = this.#commits.p99();
     return {
       ok,
       durability,
       warnings,
+      leftBehind,
       ...(isClockHeld ? { isClockHeld } : {}),
       ...(p99 === null ? {} : { commitP99Ms: p99 }),
     };
