@@ -10,6 +10,7 @@ import { pullLimits } from '../../src/intake/pull/limits.ts';
 import { pullForClient } from '../../src/intake/pull/pull-for-client.ts';
 import { Puller, type PullRequest } from '../../src/intake/pull/puller.ts';
 import type { JobStore } from '../../src/ports/job-store.ts';
+import { StoreError } from '../../src/ports/store-error.ts';
 import { StoreClock } from '../../src/process/store-clock.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
@@ -78,6 +79,30 @@ describe('a pulled job', () => {
     const startedAt = new Date(now).toISOString();
     await act('nack', [lease]);
     expect((await job('a')).attempts).toMatchObject([{ startedAt, latenessMs: 0 }]);
+  });
+
+  it('keeps its lease when a server that never read the registry gets its nack', async () => {
+    await push('a');
+    const [{ lease }] = await pull();
+    const away = () => Promise.reject(new StoreError({ kind: 'not_stored', code: 'busy' }));
+    const started = await startIntake({
+      restarts: 1,
+      store: () => dq.store,
+      registry: (registry) =>
+        new Proxy(registry, {
+          get(target, name: keyof typeof registry) {
+            const value: unknown = target[name];
+            if (name === 'get' || name === 'changes') return away;
+            return typeof value === 'function' ? value.bind(target) : value;
+          },
+        }),
+    });
+    const nacked = await started.api('POST', '/v1/leases/nack', { leases: [lease] });
+    expect(nacked.body).toEqual({ results: [{ status: 503, code: 'not_stored' }] });
+    expect(await job('a')).toMatchObject({ state: 'reserved', attempts: [] });
+    await act('nack', [lease]);
+    const { attempts, dueAt } = await job('a');
+    expect(Date.parse(dueAt) - Date.parse(attempts[0].startedAt)).toBeLessThan(60_000);
   });
 
   it('with a body that is not UTF-8 comes as base64', async () => {

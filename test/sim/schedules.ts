@@ -68,11 +68,10 @@ export class Schedules implements Work {
     this.#ticks.checkEnd();
   }
 
+  /** Goes on to the end of the world: a process that stood still may create a schedule after the others ended. */
   #removeAll(): void {
-    const { loop } = this.#scene;
     for (const name of this.#ticks.living) this.#remove(name, this.#dice);
-    if (this.#ticks.living.length > 0)
-      loop.after(againMs, null, 'the schedules end', () => this.#removeAll());
+    this.#scene.loop.after(againMs, null, 'the schedules end', () => this.#removeAll());
   }
 
   /** Some changes wait until dq-upkeep has claimed an instant, and not made it yet. */

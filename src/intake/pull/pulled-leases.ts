@@ -8,6 +8,7 @@ import type { PulledLease } from '../../core/pull-lease.ts';
 import type { StatName } from '../../core/series.ts';
 import { beforeDeadline, type Settlement, settle } from '../../core/verdict.ts';
 import type { ExtendOutcome, FinishOutcome, ShownLease } from '../../ports/job-store.ts';
+import { StoreError, type StoreFailure } from '../../ports/store-error.ts';
 import { CallFacts } from '../../process/call-facts.ts';
 import type { RoleContext } from '../../process/role.ts';
 import type { Service } from '../../runtime/service.ts';
@@ -79,8 +80,11 @@ export class PulledLeases implements Service {
     return this.#counted(ended, await this.#ctx.store.jobs.ack(items));
   }
 
+  /** A lease of a topic that the registry could not be asked about stays as it is: `not_stored`. */
   async nack(leases: readonly PulledLease[], nack: Nack): Promise<readonly LeaseOutcome[]> {
-    const ended = leases.map((lease): Ended => {
+    const unread = nack.isDead ? new Map() : await this.#unreadTopics(leases);
+    const judged = leases.filter(({ topic }) => !unread.has(topic));
+    const ended = judged.map((lease): Ended => {
       const settlement = this.#settlementOf(lease, nack);
       const next =
         settlement.kind === 'retry' ? { nextDelayMs: settlement.delayMs, nextBy: 'backoff' as const } : {};
@@ -106,11 +110,27 @@ export class PulledLeases implements Service {
         })),
       ),
     ]);
-    const outcomes = new Map<Ended, LeaseOutcome>([
-      ...this.#counted(retried, retries).map((outcome, n) => [retried[n] as Ended, outcome] as const),
-      ...this.#counted(buried, buries).map((outcome, n) => [buried[n] as Ended, outcome] as const),
+    const outcomes = new Map<PulledLease, LeaseOutcome>([
+      ...this.#counted(retried, retries).map((outcome, n) => [(retried[n] as Ended).lease, outcome] as const),
+      ...this.#counted(buried, buries).map((outcome, n) => [(buried[n] as Ended).lease, outcome] as const),
     ]);
-    return ended.map((one) => outcomes.get(one) ?? unanswered);
+    return leases.map((lease) => unread.get(lease.topic) ?? outcomes.get(lease) ?? unanswered);
+  }
+
+  /** A process that was started while the registry is away knows no topic: neither the backoff nor
+   *  `maxAttempts` of these. */
+  async #unreadTopics(leases: readonly PulledLease[]): Promise<ReadonlyMap<string, StoreFailure>> {
+    const { topics } = this.#ctx;
+    const unread = new Map<string, StoreFailure>();
+    const unknown = new Set(leases.map(({ topic }) => topic).filter((topic) => !topics.get(topic)));
+    for (const topic of unknown)
+      try {
+        await topics.lookUp(topic);
+      } catch (error) {
+        if (!(error instanceof StoreError)) throw error;
+        unread.set(topic, { kind: 'not_stored', code: error.failure.code });
+      }
+    return unread;
   }
 
   /** Buries jobs that no client gets: their deadline has passed. Without an answer their leases expire. */
