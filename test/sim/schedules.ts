@@ -68,7 +68,8 @@ export class Schedules implements Work {
     this.#ticks.checkEnd();
   }
 
-  /** Goes on to the end of the world: a process that stood still may create a schedule after the others ended. */
+  /** Goes on to the end of the world: a process that stood still may create a schedule after the others
+   *  ended. */
   #removeAll(): void {
     for (const name of this.#ticks.living) this.#remove(name, this.#dice);
     this.#scene.loop.after(againMs, null, 'the schedules end', () => this.#removeAll());

@@ -117,7 +117,7 @@ export class PulledLeases implements Service {
     return leases.map((lease) => unread.get(lease.topic) ?? outcomes.get(lease) ?? unanswered);
   }
 
-  /** A process that was started while the registry is away knows no topic: neither the backoff nor
+  /** A process that was started while the registry is unavailable knows no topic: neither the backoff nor
    *  `maxAttempts` of these. */
   async #unreadTopics(leases: readonly PulledLease[]): Promise<ReadonlyMap<string, StoreFailure>> {
     const { topics } = this.#ctx;

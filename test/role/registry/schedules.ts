@@ -91,6 +91,24 @@ export const scheduleCases: readonly RegistryCase[] = [
       ]);
     },
   ),
+  fact('an instant that is moved while it is claimed counts as made', async ({ open }) => {
+    const registry = await stored(await open());
+    const moved = { ...end, dueAt: 90_000_000, revision: 1, claimedUntil: null, madeAt: null };
+    await registry.endTicks([{ ...end, revision: 1, claimedUntil: null, nextAt: 90_000_000, madeAt: null }]);
+    await registry.endTicks([moved]);
+    expect(await registry.schedule('s')).toMatchObject({ nextAt: 200, madeAt: null });
+    await registry.endTicks([{ ...moved, dueAt: 200, nextAt: 90_000_000 }]);
+    await registry.claimSchedules(90_000_000, 90_000_050, 10);
+    await registry.endTicks([moved]);
+    expect(await registry.schedule('s')).toMatchObject({ nextAt: 200, madeAt: 90_000_000 });
+    expect(await registry.claimSchedules(200, 250, 10)).toMatchObject([{ dueAt: 200, wasClaimed: true }]);
+    await registry.endTicks([
+      { ...end, dueAt: 200, revision: 1, claimedUntil: 250, nextAt: 95_000_000, madeAt: null },
+    ]);
+    await registry.claimSchedules(95_000_000, 95_000_050, 10);
+    await registry.updateSchedule({ ...first, everyMs: 50, revision: 2 }, 250, 210);
+    expect(await registry.schedule('s')).toMatchObject({ nextAt: 250, madeAt: 95_000_000 });
+  }),
   fact('the late end of a claim changes nothing while another process has the instant', async ({ open }) => {
     const registry = await stored(await open());
     await registry.claimSchedules(100, 150, 10);

@@ -117,12 +117,15 @@ async function updateSchedule(
   const dueUntil = claimedAt <= now + limits.tickLateMs ? Math.max(now, claimedAt) : now;
   const times = changedTimes(old, record, nextAt, dueUntil);
   if (times === null) return 'full';
+  // The change forgets its claim.
+  const wasClaimed = Number(row.claim_until) > 0 && old.nextAt !== null;
+  const madeAt = wasClaimed ? Math.max(old.nextAt, old.madeAt ?? old.nextAt) : old.madeAt;
   await trx
     .updateTable('schedule')
     .set({
       record: JSON.stringify({ ...record, earlier: times.earlier }),
       revision: record.revision,
-      ...(times.isKept ? {} : { next_at: times.nextAt, claim_until: 0, claims: 1 }),
+      ...(times.isKept ? {} : { next_at: times.nextAt, claim_until: 0, claims: 1, made_at: madeAt }),
     })
     .where('name', '=', record.name)
     .execute();
@@ -182,18 +185,29 @@ async function endTicks(trx: Trx, ends: readonly TickEnd[]): Promise<void> {
   for (const group of groups.values()) {
     const [{ dueAt, revision, claimedUntil, nextAt, madeAt, problem }] = group as [TickEnd];
     const names = group.map(({ name }) => name);
+    const latest = madeAt ?? dueAt;
+    // An instant that is moved while it is claimed may have been made: its claim is forgotten here.
+    const leastClaim = madeAt === null ? 1 : 0;
     const { numUpdatedRows } = await trx
       .updateTable('schedule')
       .set(({ eb, ref }) => ({
+        // Before claim_until: MySQL assigns in this order, and reads the new values.
+        ...(madeAt === null && claimedUntil !== null
+          ? {}
+          : {
+              made_at: eb
+                .case()
+                // The latest one, also after the clock went back.
+                .when(eb.or([eb('made_at', '>', latest), eb('claim_until', '<', leastClaim)]))
+                .then(ref('made_at'))
+                .else(latest)
+                .end(),
+            }),
         next_at: nextAt,
         // An instant that does not follow may have been made, as one that stays.
         claim_until: 0,
         claims: nextAt !== null && nextAt <= dueAt ? 1 : 0,
         problem,
-        // The latest one, also after the clock went back.
-        ...(madeAt === null
-          ? {}
-          : { made_at: eb.case().when('made_at', '>', madeAt).then(ref('made_at')).else(madeAt).end() }),
       }))
       .where('name', 'in', names)
       .where('next_at', '=', dueAt)
