@@ -77,7 +77,7 @@ const ofSchedules: readonly Omit<SimulatedMutant, 'works'>[] = [
     name: 'change-keeps-the-next-instant',
     edit: {
       file: table('schedules'),
-      text: '...(times.isKept ? {} : { next_at: times.nextAt, claim_until: 0, claims: 1 }),',
+      text: '...(times.isKept ? {} : { next_at: times.nextAt, claim_until: 0, claims: 1, made_at: madeAt }),',
       by: '',
     },
   },
