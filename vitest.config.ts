@@ -22,7 +22,7 @@ const slow = [
   'test/system/{secrets,shards,signals,small-profile,stop,systemd}.test.ts',
   // Every command of the manual and of the command line, where the unit and role tests show most of it
   'test/system/{apply,cli-answers,cli-daemon,cli-offline,doctor,examples,exit-codes,generated-client}.test.ts',
-  'test/system/{logs,manual,metrics,no-deliveries,pull,tokens}.test.ts',
+  'test/system/{logs,manual,metrics,no-deliveries,package,pull,tokens}.test.ts',
 ];
 /** Part of `npm run test:all` only: long random runs, mutants, and servers in their full extent, which are worth
  *  their time before a release. */
@@ -31,7 +31,7 @@ const release = [
   'test/role/{intake-bad-input,schedule-zones}.test.ts',
   'test/fault/{broker-daemon,journal-daemon,redis-groups-daemon}.test.ts',
   'test/fault/{registry-gone-back,standby,total-queue-stores}.test.ts',
-  'test/system/{bench,fuzz-http,hung-names,instances,many-topics,package,service}.test.ts',
+  'test/system/{bench,fuzz-http,hung-names,instances,many-topics,service}.test.ts',
   // Every screen in every size, colour and language; the calls of the page with many jobs
   'test/system/{console-all-widths,console-looks,console-scale}.test.ts',
 ];

@@ -41,8 +41,9 @@ const { metafile, outputFiles } = await build({
   metafile: true,
   write: false,
   loader: { '.sql': 'text', '.lua': 'text', '.proto': 'text' },
-  // Native modules: each finds its prebuilt binary beside its own files. The package carries them whole.
-  external: bundleDependencies,
+  // Native modules find their prebuilt binary beside their own files; the package has them. supports-color
+  // belongs to tools: debug would colour its lines with it, where one has installed it.
+  external: [...bundleDependencies, 'supports-color'],
   define: { __DQ_VERSION__: JSON.stringify(version), __DQ_COMMIT__: JSON.stringify(currentCommit()) },
   logLevel: 'warning',
 });
@@ -128,9 +129,15 @@ function packagesIn({ inputs }: Metafile): readonly string[] {
   return [...new Set(found)].sort();
 }
 
-/** Fails for a library without a licence. */
+/** Fails for a library without a licence, and for one of the tools, which `npm audit --omit=dev` and the SBOM
+ *  of the package would not know. */
 function renderNotices(directories: readonly string[]): string {
+  const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, { readonly dev?: boolean }>;
+  };
   const notices = directories.map((path) => {
+    if (packages[path]?.dev !== undefined)
+      throw new Error(`dist/ contains code of ${path}: package.json must have it in dependencies`);
     const directory = join(root, path);
     const { name, version, license } = readPackage(directory);
     const files = readdirSync(directory).filter((file) => /^(licen[cs]e|notice|copying)/i.test(file));

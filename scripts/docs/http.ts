@@ -65,7 +65,7 @@ interface Route {
 
 /** Every route with its requests and replies, from the schemas of /openapi.json. */
 export async function httpPage(): Promise<string> {
-  const document = await describeApi();
+  const document = await describeApi({ version: '', ofConsole: true });
   const byTag = new Map<string, Route[]>();
   for (const [path, methods] of Object.entries(document.paths))
     for (const [method, operation] of Object.entries(methods)) {
@@ -106,14 +106,18 @@ See also: [Pushing jobs](../pushing.md) · [Errors](errors.md) · [Command line]
 `;
 }
 
-/** The document of /openapi.json. No route is called, so the parts that handlers use are placeholders. */
-async function describeApi(): Promise<OpenApi> {
+/** The document of /openapi.json, also with the routes that only the console's port serves. No route is
+ *  called, so the parts that handlers use are placeholders. */
+export async function describeApi(of: {
+  readonly version: string;
+  readonly ofConsole: boolean;
+}): Promise<OpenApi> {
   const loaded = loadConfig({ flags: {}, env: {}, cwd: '/' });
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   const unused: unknown = new Proxy(() => {}, { get: () => unused, apply: () => unused });
   const role = {
     config: loaded.config,
-    version: '',
+    version: of.version,
     store: unused,
     registry: unused,
     link: unused,
@@ -122,8 +126,10 @@ async function describeApi(): Promise<OpenApi> {
   const context = { role, pushes: unused, egress: unused, suggestion: unused } as unknown as ApiContext;
   const front = { serverFor: createServer } as unknown as HttpFront;
   const api = await createApi(context, front, unused as TokenBook, (routes) => {
-    sessionRoutes(routes, unused as SessionRoutesOptions);
-    trialRoutes(routes, unused as Trial);
+    if (of.ofConsole) {
+      sessionRoutes(routes, unused as SessionRoutesOptions);
+      trialRoutes(routes, unused as Trial);
+    }
     const parts = { puller: unused as Puller, leases: unused as PulledLeases, admit: unused as Admit };
     pullRoutes(routes, context, parts);
   });
