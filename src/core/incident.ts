@@ -30,8 +30,12 @@ export interface Incident {
   readonly at: number;
   /** one sentence */
   readonly detail: string;
-  /** of a start of late jobs: the one that was due first; older versions recorded none */
+  /** of a start of late or held jobs: the one that was due first; older versions recorded none */
   readonly oldest?: LateJob;
+  /** of a start: the topic to look at, if `oldest` does not name it */
+  readonly topic?: string;
+  /** of a start: delayed and ready jobs of the topics that it is about */
+  readonly waiting?: number;
   /** of an end: when its start was recorded, epoch ms */
   readonly since?: number;
   readonly alert: SettledAlert;
@@ -53,11 +57,20 @@ export interface Help {
   readonly command: string;
   /** what the command does: the end of a sentence about it */
   readonly does: string;
+  /** further commands */
+  readonly also?: readonly Pick<Help, 'command' | 'does'>[];
   /** a sentence on the log files with the cause; absent: the command shows it */
   readonly logs?: string;
   /** path of the console's screen about it */
   readonly screen: readonly string[];
 }
+
+/** What a person runs who reads that a receiver fails. */
+export const receiverCommands = (topic: string): readonly Pick<Help, 'command' | 'does'>[] => [
+  { command: `dq explain ${topic}`, does: 'says what the receiver does, and what waits' },
+  { command: `dq topic test ${topic}`, does: 'makes one call that changes no job' },
+  { command: `dq topic pause ${topic}`, does: 'stops the calls' },
+];
 
 /** What a person runs and opens while the failure state lasts. */
 export function helpOf({ kind, about, oldest }: Pick<Incident, 'kind' | 'about' | 'oldest'>): Help {

@@ -138,6 +138,21 @@ export interface AttemptRecord {
   readonly nextBy?: 'backoff' | 'retry_after';
 }
 
+/** `connect ECONNREFUSED 10.0.0.8:80`, `status 503`, `rule (status 200)` */
+export function failureWords({
+  reason,
+  status,
+  detail = '',
+}: {
+  readonly reason: AttemptReason | null;
+  readonly status: number | null;
+  readonly detail?: string | undefined;
+}): string {
+  if (detail !== '') return detail;
+  if (status === null) return reason ?? 'unknown';
+  return reason === 'status' || reason === null ? `status ${status}` : `${reason} (status ${status})`;
+}
+
 /** A job as its notifier holds it during the callback. */
 export interface ReservedJob extends Lease {
   /** the first version of this job; requeue, run and reschedule make new versions that keep it; `webhook-id`

@@ -3,8 +3,10 @@
 import { limits } from '../core/limits.ts';
 
 export const mailLimits = {
-  /** Alerts that a mail shows one by one, and the characters of each reply. */
+  /** Incidents of a mail, dead jobs of a webhook's body, and ids of a log line. */
   alertsShown: 10,
+  /** Dead jobs that a mail names, and the characters of a reply or a cause. */
+  samplesShown: 3,
   alertExcerptMax: 300,
   /** Characters of a subject: RFC 5322 recommends lines of at most 78. */
   mailSubjectMax: 78,

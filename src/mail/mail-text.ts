@@ -3,8 +3,10 @@
 // never contains a body, a callback URL or a secret: many people read mails, and archives keep them.
 
 import { formatDuration, formatInstant } from '../core/duration.ts';
-import { helpOf, type Incident } from '../core/incident.ts';
+import { type Help, helpOf, type Incident, receiverCommands } from '../core/incident.ts';
+import { failureWords } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
+import { grouped } from '../core/lists.ts';
 import type { AlertEntry } from '../ports/job-store.ts';
 import { printable } from '../runtime/printable-text.ts';
 import { mailLimits } from './limits.ts';
@@ -24,28 +26,36 @@ export interface MailText {
   readonly data?: Readonly<Record<string, unknown>>;
 }
 
-/** `entries`: 1 or more dead jobs of one topic, oldest first. */
-export function deadJobsMail(topic: string, entries: readonly AlertEntry[], daemon: Daemon): MailText {
-  const isOne = entries.length === 1;
-  const jobs = isOne ? '1 job' : `${entries.length} jobs`;
-  const shown = entries.slice(0, mailLimits.alertsShown);
-  const more = entries.length - shown.length;
+/** `entries`: 1 or more dead jobs of one topic, oldest first. `waiting`: its delayed and ready jobs; null:
+ *  not counted */
+export function deadJobsMail(
+  topic: string,
+  entries: readonly AlertEntry[],
+  daemon: Daemon,
+  waiting: number | null,
+): MailText {
+  const count = entries.length;
+  const jobs = `${count} job${count === 1 ? '' : 's'} died`;
   const times = entries.map(({ deadAt }) => deadAt).sort((a, b) => a - b);
   const [first = 0, last = first] = [times[0], times.at(-1)];
-  const command = `dq dead requeue --topic ${topic} --since ${formatInstant(first)} --until ${formatInstant(last + 1)}`;
+  // The largest group: the oldest one of several.
+  const byCause = [...grouped(entries, causeOf)].sort(([, a], [, b]) => b.length - a.length);
+  const [[cause, same]] = byCause as [(typeof byCause)[number]];
+  const of = count === 1 ? '' : same.length === count ? ', all' : `, ${same.length} of them`;
+  const rest = waiting === null ? '' : `; ${waiting === 0 ? 'none' : waiting} still waiting`;
+  const command = `dq dead requeue ${topic}`;
   const link = linkTo(daemon, ['dead'], { topic });
   const mail = mailText(
-    `${jobs} died: ${topic}`,
+    `${jobs}: ${topic}`,
     [
-      `${jobs} of the topic ${topic} will not be tried again. ${
-        isOne ? 'It is kept as a dead letter.' : 'They are kept as dead letters.'
-      }`,
+      `${jobs} ${count === 1 ? 'at' : 'since'} ${formatInstant(first)}${of}: ${cause}${rest}`,
       '',
-      ...shown.flatMap(described),
-      ...(more > 0 ? [`and ${more} more`, ''] : []),
-      `When the cause is gone, this command delivers ${isOne ? 'it' : 'them'} again:`,
+      ...commandLines([
+        ...(isPulled(same[0]) ? receiverCommands(topic).slice(0, 1) : receiverCommands(topic)),
+        { command, does: 'delivers its dead letters again, when the cause is gone' },
+      ]),
       '',
-      `  ${command}`,
+      ...sampleLines(same, count),
       ...linkLines(link),
     ],
     daemon,
@@ -55,28 +65,37 @@ export function deadJobsMail(topic: string, entries: readonly AlertEntry[], daem
     host: daemon.host,
     version: daemon.version,
     topic,
-    count: entries.length,
+    count,
     since: formatInstant(first),
     until: formatInstant(last + 1),
+    cause,
+    waiting,
     command,
     link,
-    jobs: shown.map(jobData),
+    jobs: entries.slice(0, mailLimits.alertsShown).map(jobData),
   };
   return { ...mail, data };
 }
 
-/** `incidents`: 1 or more of one failure state, oldest first. */
+/** `incidents`: 1 or more that have one mail, oldest first. */
 export function incidentsMail(incidents: readonly Reported[], daemon: Daemon): MailText {
   const shown = incidents.slice(-mailLimits.alertsShown);
   const last = incidents.at(-1) as Reported;
-  const { command, does, logs, screen } = helpOf(last);
+  const { command, does, also = [], logs, screen } = helpOf(last);
   const isOver = last.state === 'over';
   const link = linkTo(daemon, screen);
+  const more = new Set(incidents.map(({ kind, about }) => `${kind} ${about}`)).size - 1;
+  const subject = `${more > 0 ? `${more + 1} incidents: ` : ''}${last.detail}`;
+  const isSaid = incidents.length === 1 && subjectOf(subject) === `dq: ${subject}`;
+  const single = also.length === 0 ? [`This command ${does}:`, '', `  ${command}`] : [];
   const lines = [
-    ...shown.map(({ at, detail }) => `${formatInstant(at)}  ${detail}`),
-    ...(last.oldest === undefined ? [] : ['', ...lateJobLines(last.oldest)]),
-    ...(last.since === undefined ? [] : ['', reportedText(last.since, last.at)]),
-    ...(isOver ? [] : ['', `This command ${does}:`, '', `  ${command}`]),
+    ...(incidents.length > shown.length ? [`${incidents.length - shown.length} earlier ones, then:`] : []),
+    // The subject says it.
+    ...(isSaid ? [] : shown.map(({ at, detail }) => `${formatInstant(at)}  ${detail}`)),
+    ...(isSaid && !isOver ? [`Reported at ${formatInstant(last.at)}.`] : []),
+    ...factLines(last),
+    ...(last.since === undefined ? [] : [...(isSaid ? [] : ['']), reportedText(last.since, last.at)]),
+    ...(isOver ? [] : ['', ...(single.length > 0 ? single : commandLines([{ command, does }, ...also]))]),
     ...(isOver || logs === undefined ? [] : ['', `${logs[0]?.toUpperCase()}${logs.slice(1)}.`]),
     ...linkLines(link),
   ];
@@ -88,12 +107,15 @@ export function incidentsMail(incidents: readonly Reported[], daemon: Daemon): M
     link,
     incidents: shown.map(incidentData),
   };
-  return { ...mailText(last.detail, lines, daemon), data };
+  return { ...mailText(subject, lines, daemon), data };
 }
 
-type Reported = Pick<Incident, 'kind' | 'about' | 'state' | 'at' | 'detail' | 'oldest' | 'since'>;
+type Reported = Pick<
+  Incident,
+  'kind' | 'about' | 'state' | 'at' | 'detail' | 'oldest' | 'topic' | 'waiting' | 'since'
+>;
 
-function incidentData({ kind, about, state, at, detail, oldest, since }: Reported): object {
+function incidentData({ kind, about, state, at, detail, oldest, topic, waiting, since }: Reported): object {
   return {
     kind,
     about,
@@ -101,15 +123,21 @@ function incidentData({ kind, about, state, at, detail, oldest, since }: Reporte
     detail,
     at: formatInstant(at),
     since: formatInstant(since ?? at),
-    topic: oldest?.topic ?? null,
+    topic: topic ?? oldest?.topic ?? null,
     id: oldest?.id ?? null,
+    waiting: waiting ?? null,
   };
 }
 
-const lateJobLines = ({ id, dueAt }: NonNullable<Incident['oldest']>): readonly string[] => [
-  `  oldest job  ${oneLine(id, limits.idBytesMax)}`,
-  `  due         ${formatInstant(dueAt)}`,
-];
+function factLines({ oldest, waiting }: Reported): readonly string[] {
+  if (oldest === undefined) return [];
+  return [
+    '',
+    `  oldest job  ${oneLine(oldest.id, limits.idBytesMax)}`,
+    `  due         ${formatInstant(oldest.dueAt)}`,
+    ...(waiting === undefined ? [] : [`  waiting     ${waiting} of ${oldest.topic}`]),
+  ];
+}
 
 const reportedText = (since: number, until: number): string =>
   `Reported at ${formatInstant(since)}, over after ${formatDuration(Math.max(0, Math.round((until - since) / 1_000)) * 1_000)}.`;
@@ -141,26 +169,44 @@ function jobData({ id, version, deadAt, reason, failures, attempt }: AlertEntry)
   };
 }
 
-function described({ id, deadAt, reason, failures, attempt }: AlertEntry): readonly string[] {
-  const status = typeof attempt?.status === 'number' ? `, status ${attempt.status}` : '';
-  const last = attempt && [
-    `  last      ${oneLine(attempt.reason ?? 'none', mailLimits.alertExcerptMax)}${status}`,
-    `  reply     ${oneLine(attempt.replyExcerpt, mailLimits.alertExcerptMax) || '(empty)'}`,
-  ];
+function causeOf({ reason, attempt }: AlertEntry): string {
+  const words = attempt === null ? '' : oneLine(failureWords(attempt), mailLimits.alertExcerptMax);
+  return [reason === 'attempts_exhausted' && words !== '' ? '' : reason, words]
+    .filter((part) => part !== '')
+    .join(': ');
+}
+
+/** A client, which dq does not call, had the job. */
+const isPulled = (entry: AlertEntry | undefined): boolean =>
+  entry?.attempt?.reason === 'nacked' || entry?.attempt?.reason === 'lease_expired';
+
+/** Ids of some jobs that died of one cause, and what the first of them knows. `count`: dead jobs of all
+ *  causes */
+function sampleLines(same: readonly AlertEntry[], count: number): readonly string[] {
+  const shown = same.slice(0, mailLimits.samplesShown).map(({ id }) => oneLine(id, limits.idBytesMax));
+  const more = count - shown.length;
+  const [{ failures, attempt }] = same as [AlertEntry];
+  const reply = oneLine(attempt?.replyExcerpt ?? '', mailLimits.alertExcerptMax);
   return [
-    `  id        ${oneLine(id, limits.idBytesMax)}`,
-    `  died      ${formatInstant(deadAt)} (${reason})`,
+    `  ${count === 1 ? 'id ' : 'ids'}       ${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`,
     `  attempts  ${failures}`,
-    ...(last ?? []),
-    '',
+    ...(typeof attempt?.status === 'number' ? [`  reply     ${reply || '(empty)'}`] : []),
   ];
+}
+
+/** The commands among each other, each with what it does. */
+function commandLines(commands: readonly Pick<Help, 'command' | 'does'>[]): readonly string[] {
+  const width = Math.max(...commands.map(({ command }) => command.length));
+  return commands.map(({ command, does }) => `  ${command.padEnd(width)}   ${does}`);
 }
 
 /** Cuts the subject to one line and names the daemon at the end of the text. */
 function mailText(subject: string, lines: readonly string[], { host, version }: Daemon): MailText {
   const text = [...lines, '', '-- ', `dq ${version} on ${oneLine(host, limits.idBytesMax)}`, ''].join('\n');
-  return { subject: oneLine(`dq: ${subject}`, mailLimits.mailSubjectMax), text };
+  return { subject: subjectOf(subject), text };
 }
+
+const subjectOf = (subject: string): string => oneLine(`dq: ${subject}`, mailLimits.mailSubjectMax);
 
 /** One line of at most `max` characters. */
 export function oneLine(text: string, max: number): string {

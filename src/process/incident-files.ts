@@ -67,10 +67,8 @@ export class IncidentFiles {
 }
 
 function isIncident(read: unknown): read is Incident {
-  const { id, kind, about, state, at, detail, oldest, since, alert, sentAt } = (read ?? {}) as Record<
-    string,
-    unknown
-  >;
+  const { id, kind, about, state, at, detail, oldest, topic, waiting, since, alert, sentAt } = (read ??
+    {}) as Record<string, unknown>;
   return (
     Number.isSafeInteger(id) &&
     incidentKinds.some((known) => known === kind) &&
@@ -79,6 +77,8 @@ function isIncident(read: unknown): read is Incident {
     Number.isSafeInteger(at) &&
     typeof detail === 'string' &&
     (oldest === undefined || isLateJob(oldest)) &&
+    (topic === undefined || typeof topic === 'string') &&
+    (waiting === undefined || Number.isSafeInteger(waiting)) &&
     (since === undefined || Number.isSafeInteger(since)) &&
     (alert === 'owed' || alert === 'sent' || alert === 'nobody') &&
     (sentAt === null || Number.isSafeInteger(sentAt))

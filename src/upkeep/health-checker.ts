@@ -5,8 +5,9 @@
 
 import { formatDuration } from '../core/duration.ts';
 import { messageOf } from '../core/errors.ts';
+import { heldText } from '../core/held-topics.ts';
 import { givenUp, givenUpDetail } from '../core/incident.ts';
-import type { StoreAdmin, StoreHealth, StoreServer } from '../ports/job-store.ts';
+import type { StateCounts, StoreAdmin, StoreHealth, StoreServer } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
 import type { RoleName } from '../process/messages.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
@@ -50,6 +51,8 @@ interface Lateness {
   readonly ended: string;
   /** monotonicNow() of the first check in a row that found them late; null: the last one did not */
   since: number | null;
+  /** of the oldest jobs of this lateness */
+  readonly topics: Set<string>;
 }
 
 /** Who takes the jobs of a topic now: `held`: the topic is paused, offline, unknown or unreadable. */
@@ -57,7 +60,8 @@ type Delivery = 'dq' | 'clients' | 'held';
 
 type TopicsByDelivery = Readonly<Record<Delivery, readonly string[]>>;
 
-type Waiting = Pick<Awaited<ReturnType<StoreAdmin['counts']>>, 'oldestOverdueMs' | 'oldest'>;
+type Counts = Awaited<ReturnType<StoreAdmin['counts']>>;
+type Waiting = Pick<Counts, 'oldestOverdueMs' | 'oldest'>;
 const noneWaits: Waiting = { oldestOverdueMs: null, oldest: null };
 
 export class HealthChecker extends Agent {
@@ -69,12 +73,14 @@ export class HealthChecker extends Agent {
     begun: 'jobs are late',
     ended: 'jobs are delivered in time again',
     since: null,
+    topics: new Set(),
   };
   readonly #pulled: Lateness = {
     incident: { kind: 'late', about: 'pull' },
     begun: 'jobs of pull topics wait for a client',
     ended: 'jobs of pull topics wait no longer than alerts.pullLate',
     since: null,
+    topics: new Set(),
   };
   /** monotonicNow() of the next check of the lateness */
   #latenessAt = 0;
@@ -219,10 +225,11 @@ export class HealthChecker extends Agent {
     // Without the jobs of a silent shard the sums would fall.
     if (counts.missing === undefined) series.stored(counts.topics, counts.oldestOverdueMs);
     // Without deliveries jobs are late on purpose: that neither begins nor ends an incident.
-    if (times.lateMs !== Number.POSITIVE_INFINITY) await this.#judge(this.#delivered, counts, times.lateMs);
+    if (times.lateMs !== Number.POSITIVE_INFINITY)
+      await this.#judge(this.#delivered, counts, counts.topics, times.lateMs);
     const isJudged = pullLateMs !== Number.POSITIVE_INFINITY && clients.length > 0;
     const waiting = isJudged ? await admin.counts([...dq, ...held]) : noneWaits;
-    await this.#judge(this.#pulled, waiting, pullLateMs);
+    await this.#judge(this.#pulled, waiting, counts.topics, pullLateMs);
   }
 
   #byDelivery(names: readonly string[]): TopicsByDelivery {
@@ -239,22 +246,47 @@ export class HealthChecker extends Agent {
     return topic.delivery === 'pull' ? 'clients' : 'dq';
   }
 
-  async #judge(jobs: Lateness, { oldestOverdueMs, oldest }: Waiting, limitMs: number): Promise<void> {
+  async #judge(
+    jobs: Lateness,
+    { oldestOverdueMs, oldest }: Waiting,
+    stored: Counts['topics'],
+    limitMs: number,
+  ): Promise<void> {
     const { incidents, times } = this.#options;
     const lateMs = oldestOverdueMs ?? 0;
     if (oldest === null || lateMs < limitMs) {
       jobs.since = null;
       // Half: values that swing about the limit are one incident.
-      if (lateMs < limitMs / 2) await incidents.end(jobs.incident, jobs.ended);
+      if (lateMs < limitMs / 2) {
+        await incidents.end(jobs.incident, this.#endOf(jobs, stored));
+        jobs.topics.clear();
+      }
       return;
     }
+    if (jobs.topics.size < upkeepLimits.lateTopicsMax) jobs.topics.add(oldest.topic);
     jobs.since ??= monotonicNow();
     if (monotonicNow() - jobs.since < times.afterMs) return;
     const text = formatDuration(Math.round(lateMs / 1_000) * 1_000);
     const detail = `${jobs.begun}: the oldest was due ${text} ago (topic ${oldest.topic})`;
-    await incidents.begin(jobs.incident, detail, { oldest });
+    const waiting = waitingIn(stored[oldest.topic]);
+    await incidents.begin(jobs.incident, detail, { oldest, waiting });
+  }
+
+  /** Jobs that nothing calls any more were not delivered in time. */
+  #endOf({ incident, ended, topics }: Lateness, stored: Counts['topics']): string {
+    const begun = this.#options.incidents
+      .open()
+      .find(({ kind, about }) => kind === incident.kind && about === incident.about);
+    const names = new Set([...topics, ...(begun?.oldest === undefined ? [] : [begun.oldest.topic])]);
+    const held = [...names]
+      .filter((name) => this.#deliveryOf(name) === 'held' && waitingIn(stored[name]) > 0)
+      .map((name) => heldText(name, this.#options.topics.get(name)?.state, waitingIn(stored[name])));
+    return [...(held.length < names.size || held.length === 0 ? [ended] : []), ...held].join('; ');
   }
 }
+
+const waitingIn = (counts: StateCounts | undefined): number =>
+  counts === undefined ? 0 : counts.delayed + counts.ready;
 
 function isSameSet(a: readonly string[], b: readonly string[]): boolean {
   const names = new Set(a);

@@ -60,6 +60,8 @@ export const upkeepLimits = {
   fewPartitions: 8,
   latenessRounds: 3,
   incidentAfterMs: 30_000,
+  /** Topics of late jobs that the end of an incident may name: more fit in no sentence. */
+  lateTopicsMax: 10,
   /** How often old entries are removed, and the pause between calls while more remain: 20,000 entries a
    *  second, with little effect on other callers. */
   retentionEveryMs: 10_000,

@@ -15,7 +15,7 @@ import {
   type MailSender,
   openMailSender,
 } from '../mail/smtp-sender.ts';
-import type { AlertEntry } from '../ports/job-store.ts';
+import type { AlertEntry, StoreAdmin } from '../ports/job-store.ts';
 import { answerQuestions } from '../process/answer-questions.ts';
 import { IncidentFiles } from '../process/incident-files.ts';
 import type { ToWorker } from '../process/messages.ts';
@@ -252,7 +252,8 @@ function mailersOf(
       const topic = await topics.lookUp(name);
       return topic === undefined ? [] : [...topic.alertEmails, ...topic.alertHooks];
     },
-    mailAbout: (topic, entries) => deadJobsMail(topic, entries, daemon),
+    mailAbout: async (topic, entries) =>
+      deadJobsMail(topic, entries, daemon, await waitingOf(store.admin, topic)),
     pollMs: times.deathPollMs,
     perHour: upkeepLimits.mailsPerHourMax,
   });
@@ -267,6 +268,14 @@ function mailersOf(
     perHour: null,
   });
   return [ofDeadJobs, ofIncidents];
+}
+
+/** The delayed and ready jobs of a topic; null: the store does not answer. */
+async function waitingOf(admin: StoreAdmin, topic: string): Promise<number | null> {
+  const counts = await admin.counts().catch(() => null);
+  if (counts === null) return null;
+  const { delayed, ready } = counts.topics[topic] ?? { delayed: 0, ready: 0 };
+  return delayed + ready;
 }
 
 /** Marks a shard as cleared in the registry when it holds no job that an earlier shard list placed there.

@@ -278,6 +278,7 @@ describe('incidents: lateness', () => {
       `
   oldest job  ${oldest?.id.replace('\n', '\\u000a')}
   due         ${due}
+  waiting     2 of t
 
 This command says what holds the jobs of the topic:
 
@@ -297,6 +298,20 @@ In the console: https://dq.example.org/console/topics/t
     expect(end).toContain(`Reported at ${new Date(incident?.at ?? 0).toISOString()}, over after `);
     expect(end).toContain('In the console: https://dq.example.org/console/');
     expect(end).not.toContain('This command');
+  });
+
+  it('ends by a pause with what waits and how to go on, not as delivered', async () => {
+    const { time, rig, smtp, dataDir } = await setUp();
+    await rig.topic('t', 'http://127.0.0.1:9/');
+    await rig.pushAll('t', ['a', 'b']);
+    await startUpkeep(rig, smtp, dataDir);
+    await time.jump(windowMs);
+    await until('the mail', () => smtp.mails.length === 1);
+    await rig.topic('t', 'http://127.0.0.1:9/', { state: 'paused' });
+    await until('its end', async () => (await kept(dataDir)).some((one) => one.includes('over')));
+    await time.jump(windowMs);
+    await until('the second mail', () => smtp.mails.length === 2);
+    expect(subjects(smtp)[1]).toBe('dq: t was paused: 2 jobs wait, none is called; dq topic resume t');
   });
 
   it('of jobs that no timer promotes is mailed', async () => {

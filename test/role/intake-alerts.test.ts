@@ -60,10 +60,12 @@ describe('GET /v1/alerts', () => {
     });
     await files.write(incident(1, {}));
     const oldest = { topic: 't', id: 'a', dueAt: 1 };
-    await files.write(incident(2, { kind: 'late', about: '', oldest, alert: 'owed', sentAt: null }));
+    await files.write(
+      incident(2, { kind: 'late', about: '', oldest, waiting: 419, alert: 'owed', sentAt: null }),
+    );
     await files.write(incident(3, { state: 'over' }));
     const { incidents } = (await dq.api('GET', '/v1/alerts')).body;
-    const help = { topic: null, id: null, command: 'dq status' };
+    const help = { topic: null, id: null, waiting: null, command: 'dq status' };
     expect(incidents).toEqual([
       {
         ...{ kind: 'crash_loop', about: 'timer', state: 'over', at: '2030-03-17T17:46:40.003Z' },
@@ -73,7 +75,7 @@ describe('GET /v1/alerts', () => {
       },
       {
         ...{ kind: 'late', about: '', state: 'begun', at: '2030-03-17T17:46:40.002Z', detail: 'incident 2' },
-        ...{ topic: 't', id: 'a', command: 'dq explain t', alert: 'owed' },
+        ...{ topic: 't', id: 'a', waiting: 419, command: 'dq explain t', alert: 'owed' },
       },
       {
         ...{ kind: 'crash_loop', about: 'timer', state: 'begun', at: '2030-03-17T17:46:40.001Z' },

@@ -84,7 +84,7 @@ describe('GET /v1/summary', () => {
     expect(all.body.incidents).toEqual([
       {
         ...{ kind: 'redis', about: 'redis-1:6379', since: '1970-01-01T00:00:00.000Z' },
-        ...{ detail: 'does not answer', topic: null, id: null, command: 'dq doctor' },
+        ...{ detail: 'does not answer', topic: null, id: null, waiting: null, command: 'dq doctor' },
       },
     ]);
     expect((await dq.call('GET', '/v1/summary', await tokenFor(dq, ['*'], ['push']))).status).toBe(403);

@@ -102,13 +102,12 @@ function alertJson(entry: AlertEntry) {
 
 function incidentJson(incident: Incident) {
   const { kind, about, state, at, detail, alert } = incident;
-  const { topic, id, command } = helpJson(incident);
-  const help = { topic, id, command: state === 'over' ? null : command };
+  const help = { ...helpJson(incident), ...(state === 'over' ? { command: null } : {}) };
   return { kind, about, state, at: formatInstant(at), detail, ...help, alert };
 }
 
-/** The oldest of late jobs, and what to run while the failure lasts. */
+/** The topic, the oldest of late jobs, and what to run while the failure lasts. */
 export function helpJson(incident: Incident) {
-  const { topic = null, id = null } = incident.oldest ?? {};
-  return { topic, id, command: helpOf(incident).command };
+  const { oldest, topic = oldest?.topic ?? null, waiting = null } = incident;
+  return { topic, id: oldest?.id ?? null, waiting, command: helpOf(incident).command };
 }

@@ -5,6 +5,7 @@ import type { CapacityReasonJson } from '../../contract/api/job.ts';
 import type { SummaryJson, TopicAttentionJson } from '../../contract/api/stats.ts';
 import type { CapacityJson } from '../../contract/api/topic.ts';
 import { formatDuration } from '../../core/duration.ts';
+import { failureWords as wordsOfFailure } from '../../core/job.ts';
 import { excerpt, shownInstant, words } from './output.ts';
 
 const detailMax = 120;
@@ -51,12 +52,7 @@ function problemOf(line: TopicAttentionJson, now: number): string {
 
 type FailureJson = NonNullable<TopicAttentionJson['failure']>;
 
-/** `ECONNREFUSED 127.0.0.1:17901`, `status 503`, `rule (status 200)` */
-export function failureWords({ reason, status, detail }: FailureJson): string {
-  if (detail) return excerpt(detail, detailMax);
-  if (status === null) return reason ?? 'unknown';
-  return reason === 'status' || reason === null ? `status ${status}` : `${reason} (status ${status})`;
-}
+export const failureWords = (failure: FailureJson): string => excerpt(wordsOfFailure(failure), detailMax);
 
 /** What to press, for a list of topics. */
 export function commandOf({ topic, reasons }: TopicAttentionJson): string {

@@ -51,10 +51,11 @@ export type AlertJson = JsonOf<typeof Alert>;
 /** What a person looks at while an incident lasts. */
 export const incidentHelp = {
   topic: textOrNull(
-    'topic of the job that was due first; null: jobs are not late, or no longer',
+    'the topic to look at: of late jobs that of the job that was due first; null: it concerns no topic, or is over',
     'order.close',
   ),
-  id: textOrNull('id of that job', '4711'),
+  id: textOrNull('id of the job that was due first; null: jobs are not late, or no longer', '4711'),
+  waiting: countOrNull('delayed and ready jobs of the topics when it began; null: it concerns no topic', 419),
   command: text('what to run while it lasts', 'dq explain order.close'),
 };
 

@@ -55,7 +55,11 @@ export class Incidents implements Outbox<Incident & Alert> {
   }
 
   /** No-op while the failure state lasts. */
-  async begin(failure: FailureState, detail: string, facts: Pick<Incident, 'oldest'> = {}): Promise<void> {
+  async begin(
+    failure: FailureState,
+    detail: string,
+    facts: Pick<Incident, 'oldest' | 'topic' | 'waiting'> = {},
+  ): Promise<void> {
     if (this.isOpen(failure)) return;
     this.#log.error(detail, undefined, { incident: keyOf(failure) });
     await this.#add({ ...failure, ...facts, state: 'begun', detail });

@@ -41,7 +41,7 @@ export interface MailerOptions<A extends Alert> {
   /** Recipients of the key, beside those of all. Rejects while they cannot be read. */
   readonly addressesOf: (key: string) => Promise<readonly string[]>;
   /** `alerts`: 1 or more of the key, oldest first */
-  readonly mailAbout: (key: string, alerts: readonly A[]) => MailText;
+  readonly mailAbout: (key: string, alerts: readonly A[]) => MailText | Promise<MailText>;
   readonly channels: AlertChannels;
   readonly config: Pick<Config, 'alerts.emails' | 'alerts.defaultHooks' | 'alerts.window'>;
   readonly log: Log;
@@ -158,7 +158,7 @@ export class Mailer<A extends Alert> extends Agent {
       const to = batch.addresses.filter((recipient) => !channels.isPaused(recipient));
       if (to.length === 0) continue;
       const about = alerts.filter(({ version }) => batch.ids.has(version));
-      const mail = { to, ...mailAbout(key, about) };
+      const mail = { to, ...(await mailAbout(key, about)) };
       const answers = await channels.send(mail, this.#ending.signal);
       this.#report(key, about.length, answers);
       recipients.answered(key, batch.ids, answers, addresses, monotonicNow());
@@ -202,7 +202,8 @@ export class Mailer<A extends Alert> extends Agent {
     const why = channels.canMail ? 'no address is configured' : 'no smtp.url is configured';
     const ids = alerts.slice(0, mailLimits.alertsShown).map(({ id }) => id);
     const fields = { source: name, key, alerts: alerts.length, ids };
-    log.error(`${mailAbout(key, alerts).subject}; not mailed: ${why}`, undefined, fields);
+    const { subject } = await mailAbout(key, alerts);
+    log.error(`${subject}; not mailed: ${why}`, undefined, fields);
     await this.#settle(alerts, 'nobody');
     // One line per window, as with mails. After a full claim or a failed settle the rest does not wait.
     if (alerts.length < perMail) this.#nextLineAt.set(key, monotonicNow() + config['alerts.window']);
