@@ -186,7 +186,7 @@ function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook, questio
   statsRoutes(api, context, questions);
   capacityRoute(api, context, questions);
   attemptsRoute(api, questions);
-  endpointsRoute(api, questions);
+  endpointsRoute(api, context, questions);
   configRoutes(api, questions);
   testCallRoute(api, context, questions);
   metricsRoute(api, questions);

@@ -12,7 +12,10 @@ export class DqCommand extends Command {
   override error(message: string, options?: ErrorOptions): never {
     const near = nameMeant(this, message, options?.code);
     const hint = near === null ? `Usage: ${this.createHelp().commandUsage(this)}` : `(Did you mean ${near}?)`;
-    return super.error(`${message}\n${hint}\n(${pathOf(this)} --help)`, options);
+    const [only] = this.args;
+    const isIdAlone = options?.code === 'commander.missingArgument' && /'id'/.test(message) && only;
+    const way = isIdAlone ? `\ndq ls --id ${only} finds a job in every topic` : '';
+    return super.error(`${message}\n${hint}${way}\n(${pathOf(this)} --help)`, options);
   }
 }
 

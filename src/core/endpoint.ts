@@ -83,7 +83,8 @@ function mergeTopic(parts: readonly TopicFailures[]): TopicFailures {
   };
 }
 
-const lastFailureAt = ({ lastFailuresAt, since }: TopicFailures): number =>
+/** 0: unknown, of a notifier of an earlier version. */
+export const lastFailureAt = ({ lastFailuresAt, since }: TopicFailures): number =>
   Math.max(since ?? 0, ...(lastFailuresAt ?? []));
 
 /** Of the failures in a row those after a success of any notifier. Of more than TopicFailures lists: at least

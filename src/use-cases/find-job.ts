@@ -29,11 +29,15 @@ export async function findJob(
 }
 
 /** job_not_found, or topic_not_found. For use after the store's answer, because a job outlives its topic. */
-export async function absentJob(topics: TopicBook, topic: string): Promise<DqError> {
-  const known = topics.get(topic) ?? (await topics.lookUp(topic));
-  return known === undefined
-    ? topicNotFound(topic)
-    : new DqError('job_not_found', 'no such job, or the job has ended');
+export async function absentJob(
+  { topics, store }: { readonly topics: TopicBook; readonly store: Pick<Store, 'history'> },
+  key: JobKey,
+): Promise<DqError> {
+  const known = topics.get(key.topic) ?? (await topics.lookUp(key.topic));
+  if (known === undefined) return topicNotFound(key.topic);
+  const ended = await store.history.get(key).catch(() => null);
+  const detail = ended && `the job has ended: ${ended.state} at ${formatInstant(ended.endedAt)}`;
+  return new DqError('job_not_found', detail ?? 'no such job, or the job has ended');
 }
 
 /** The members that every reply about a job has, whether the job is live, dead or ended. */

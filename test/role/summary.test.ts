@@ -233,6 +233,23 @@ describe('topics that need attention', () => {
     expect((await attention()).map(({ topic }) => topic)).toEqual(['order.close']);
   });
 
+  it('failures are over a minute after the last one, where successes follow', async () => {
+    const now = Date.now();
+    const over = (topic: string, ago: number, failuresInRow = 0): TopicFailures => ({
+      ...calls,
+      ...{ topic, delivered: 60, failed: 40, failuresInRow },
+      lastSuccessAt: failuresInRow > 0 ? now - 3 * minute : now,
+      ...{ since: failuresInRow > 0 ? now - ago : null, lastFailuresAt: [now - ago] },
+    });
+    const topics = ['recovered', 'recent', 'failing'];
+    const { dq, attention } = await startWith(
+      [[over('recovered', 2 * minute), over('recent', 1_000), over('failing', 2 * minute, 1)]],
+      topics,
+    );
+    for (const topic of topics) await dq.push(topic, '1', '?delay=1h');
+    expect((await attention()).map(({ topic }) => topic).toSorted()).toEqual(['failing', 'recent']);
+  });
+
   it('failures in a row end with the window, where the topic has no jobs', async () => {
     const over = { ...calls, failuresInRow: 3, since: at, lastFailuresAt: [at, at, at] };
     const { dq, attention } = await startWith(

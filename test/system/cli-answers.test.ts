@@ -124,6 +124,9 @@ describe('dq alerts', () => {
     expect(run.stdout).toContain(`${at}  crash_loop begun  -      timer  -         sent  x\n`);
     // Each alert is sent.
     expect(run.stderr).toBe('');
+    const one = await runDq(['alerts', '--limit', '1', '--url', api.url]);
+    expect(one.stdout.trimEnd().split('\n')).toHaveLength(2);
+    expect(one.stderr).toBe('dq: there are more than 1 alerts; raise --limit\n');
   });
 });
 

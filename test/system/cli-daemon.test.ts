@@ -292,14 +292,25 @@ describe('dq push, get, cancel', () => {
     expect((await dq(['get', 'shown', 'x', '--json'])).stdout.trimEnd()).toBe((await reply.text()).trimEnd());
 
     expect(await dq(['cancel', 'shown', 'x'])).toMatchObject({ code: 0, stdout: '' });
-    expect((await dq(['cancel', 'shown', 'x'])).code).toBe(4);
+    expect(await dq(['cancel', 'shown', 'x'])).toMatchObject({
+      code: 4,
+      stderr: expect.stringMatching(/the job has ended: cancelled at \S+Z/),
+    });
     const ended = await dq(['get', 'shown', 'x']);
     expect(ended.code).toBe(0);
     expect(ended.stdout).toMatch(/^state +cancelled$/m);
     expect(ended.stdout).toMatch(/^ended at +\S+Z$/m);
     expect(ended.stdout).not.toMatch(/^body/m);
     expect(await dq(['get', 'shown', 'x', '--body'])).toMatchObject({ code: 1, stdout: '' });
-    expect((await dq(['get', 'shown', 'none'])).code).toBe(4);
+    expect(await dq(['get', 'shown', 'none'])).toMatchObject({
+      code: 4,
+      stderr: expect.stringContaining('; dq ls --id none looks in every topic\n'),
+    });
+    for (const verb of ['get', 'cancel', 'run'])
+      expect(await dq([verb, '5002'])).toMatchObject({
+        code: 2,
+        stderr: expect.stringContaining('\ndq ls --id 5002 finds a job in every topic\n'),
+      });
   });
 });
 
@@ -405,7 +416,10 @@ describe('dq dead', () => {
     );
     const two = await dq(['dead', 'ls', 'gone', '--limit', '2']);
     expect(two.stdout.trimEnd().split('\n')).toHaveLength(3);
-    expect(two.stderr).toContain('more than 2');
+    expect(two.stderr).toBe('dq: 2 of 3 dead letters are shown; raise --limit\n');
+    expect((await dq(['dead', 'ls', 'gone', '--since', '24h', '--limit', '2'])).stderr).toBe(
+      'dq: more than 2 dead letters match; raise --limit\n',
+    );
 
     expect((await dq(['dead', 'requeue'])).code).toBe(2);
     expect((await dq(['dead', 'requeue', 'gone', '--topic', 'absent', '--all'])).code).toBe(2);
@@ -420,6 +434,23 @@ describe('dq dead', () => {
     expect(JSON.parse(rest.stdout)).toEqual({ requeued: 2, more: false });
     await until('all are delivered', () => sink.arrivals.length === 6);
     expect((await dq(['dead', 'requeue', 'gone', '--all'])).code).toBe(0);
+  });
+
+  it('dead ls: shows why the last attempt got no reply', async () => {
+    await dq(['topic', 'add', 'refused', '--callback', silent, '--max-attempts', '1']);
+    await dq(['push', 'refused', '1', '--id', 'a']);
+    await until('it is dead', async () => {
+      return (await daemon.api('GET', '/v1/dead?topic=refused')).body.items.length === 1;
+    });
+    expect((await dq(['dead', 'ls', 'refused'])).stdout).toMatch(
+      /^refused +a .* connect +- +1 +ECONNREFUSED 127\.0\.0\.1:\d+$/m,
+    );
+    expect((await dq(['alerts'])).stdout).toMatch(/refused +a +1 .*ECONNREFUSED/);
+    expect((await dq(['get', 'refused', 'a'])).stdout).toMatch(/^attempts +1 of 1$/m);
+    await dq(['topic', 'set', 'refused', '--max-attempts', '9']);
+    await until('the new setting counts', async () =>
+      /^attempts +1, all when it died; now 9$/m.test((await dq(['get', 'refused', 'a'])).stdout),
+    );
   });
 
   it('dead requeue and purge: take the filters of dead ls, count only, and move at a pace', async () => {
@@ -525,6 +556,9 @@ describe('dq on topics, jobs and the data of a daemon', () => {
     });
     expect(JSON.stringify(body)).not.toContain(added.stdout.trim());
 
+    const rows = (await dq(['topic', 'get', 'whole.close'])).stdout.trimEnd().split('\n');
+    const heads = rows.map((row) => row.split(/ {2,}/)[0]);
+    expect(new Set(heads).size).toBe(heads.length);
     const table = (await dq(['topic', 'ls', '--search', 'whole.close'])).stdout.trimEnd().split('\n');
     expect(table).toHaveLength(2);
     expect(table[0]).toMatch(/^TOPIC +STATE +WAITING +LATE +DEAD +DELAY +PRIORITY +CALLBACK +OWNER +TITLE$/);
@@ -559,7 +593,10 @@ describe('dq on topics, jobs and the data of a daemon', () => {
     expect(table[1]).toMatch(/^other +订单 +delayed +\S+Z +0 +\S+Z +-$/);
     const some = await dq(['ls']);
     expect(some.stdout.trimEnd().split('\n')).toHaveLength(101);
-    expect(some.stderr).toContain('more than 100');
+    expect(some.stderr).toMatch(/^dq: 100 of \d{3,} jobs are shown; raise --limit\n$/);
+    const few = await dq(['ls', 'listed', '--state', 'delayed', '--limit', '3']);
+    expect(few.stderr).toBe('dq: 3 of 150 jobs are shown; raise --limit\n');
+    expect((await dq(['ls', 'listed', '--limit', '150'])).stderr).toBe('');
     const pages = (await dq(['ls', 'listed', '--limit', '1000', '--json'])).stdout.trimEnd().split('\n');
     expect(pages.flatMap((page) => JSON.parse(page).items)).toHaveLength(150);
     await dq(['cancel', 'other', '订单']);
@@ -567,6 +604,25 @@ describe('dq on topics, jobs and the data of a daemon', () => {
     expect((await dq(['ls', '--id', 'listed-7', '--json'])).stdout).toContain('"id":"listed-7"');
     expect((await dq(['ls', '--state', 'nonsense'])).code).toBe(1);
     expect((await dq(['ls', '--limit', '0'])).code).toBe(2);
+  });
+
+  it('ls: dead letters come after the jobs that wait', async () => {
+    const sink = await startSink(status(410));
+    await dq(['topic', 'add', 'ordered', '--callback', sink.url, '--max-attempts', '1']);
+    await dq(['push', 'ordered', '1', '--id', 'died']);
+    await until('it is dead', async () => {
+      return (await daemon.api('GET', '/v1/dead?topic=ordered')).body.items.length === 1;
+    });
+    await dq(['push', 'ordered', '1', '--id', 'later', '--delay', '2h']);
+    await dq(['push', 'ordered', '1', '--id', 'sooner', '--delay', '1h']);
+    const ids = async (...args: string[]) =>
+      (await dq(['ls', 'ordered', ...args])).stdout
+        .trimEnd()
+        .split('\n')
+        .slice(1)
+        .map((line) => line.split(/ +/)[1]);
+    expect(await ids()).toEqual(['sooner', 'later', 'died']);
+    expect(await ids('--limit', '2')).toEqual(['sooner', 'later']);
   });
 
   it('fsck finds a sound store; a backup and the key start as it was; after a kill: exit 3', async () => {

@@ -96,6 +96,7 @@ function alertJson(entry: AlertEntry) {
     lastReason: entry.attempt?.reason ?? null,
     status: entry.attempt?.status ?? null,
     replyExcerpt: entry.attempt?.replyExcerpt ?? '',
+    detail: entry.attempt?.detail ?? '',
     state: entry.state,
   };
 }

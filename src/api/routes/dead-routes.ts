@@ -85,6 +85,7 @@ function deadJson(job: StoredDeadLetter): DeadLetterJson {
     status: last?.status ?? null,
     attempt: job.failures,
     replyExcerpt: last?.replyExcerpt ?? '',
+    detail: last?.detail ?? '',
     dueAt: formatInstant(job.dueAt),
     createdAt: formatInstant(job.acceptedAt),
   };

@@ -9,14 +9,14 @@ import { durationAt, type EndpointPart, mergeEndpoints, type TopicFailures } fro
 import { DqError } from '../../core/errors.ts';
 import type { MasterQuestions } from '../../process/master-questions.ts';
 import { failuresIn, topicFailures } from '../../process/topic-failures.ts';
-import type { Api } from '../api-context.ts';
+import type { Api, ApiContext } from '../api-context.ts';
 import { requireTopic, rightsOf } from '../http/route-access.ts';
 import { isFailing } from './failing.ts';
 import { nameToFind } from './topics/topic-routes.ts';
 
 const { endpointTopicsMax } = contractLimits;
 
-export function endpointsRoute(api: Api, questions: MasterQuestions): void {
+export function endpointsRoute(api: Api, { role }: ApiContext, questions: MasterQuestions): void {
   const host = hostname();
   api.get(
     '/v1/endpoints',
@@ -33,7 +33,7 @@ export function endpointsRoute(api: Api, questions: MasterQuestions): void {
         throw new DqError('unavailable', 'notifiers: no answer; try again');
       const parts = mergeEndpoints(answers.flatMap(({ answer }) => answer ?? []));
       return {
-        items: parts.map((part) => endpointJson(part, failures)),
+        items: parts.map((part) => endpointJson(part, failures, role.clock.now())),
         silent: answers.filter(({ answer }) => answer === null).map(({ process }) => process),
         host,
       };
@@ -41,7 +41,7 @@ export function endpointsRoute(api: Api, questions: MasterQuestions): void {
   );
 }
 
-function endpointJson(part: EndpointPart, failures: ReadonlyMap<string, TopicFailures>) {
+function endpointJson(part: EndpointPart, failures: ReadonlyMap<string, TopicFailures>, now: number) {
   const { origin, topics, inFlight, lastSuccessAt, lastFailureAt, lastReason } = part;
   const failuresInRow = Math.max(0, ...topics.map((name) => failures.get(name)?.failuresInRow ?? 0));
   const attempts = part.delivered + part.failed;
@@ -49,7 +49,7 @@ function endpointJson(part: EndpointPart, failures: ReadonlyMap<string, TopicFai
     origin,
     topics: topics.slice(0, endpointTopicsMax),
     topicCount: topics.length,
-    state: stateOf(part, failuresInRow),
+    state: stateOf(part, failuresInRow, now),
     inFlight,
     failuresInRow,
     lastSuccessAt: lastSuccessAt === null ? null : formatInstant(lastSuccessAt),
@@ -61,5 +61,7 @@ function endpointJson(part: EndpointPart, failures: ReadonlyMap<string, TopicFai
   };
 }
 
-const stateOf = (part: EndpointPart, failuresInRow: number): (typeof endpointStates)[number] =>
-  part.isProbing ? 'probing' : isFailing({ ...part, failuresInRow }) ? 'failing' : 'healthy';
+function stateOf(part: EndpointPart, failuresInRow: number, now: number): (typeof endpointStates)[number] {
+  if (part.isProbing) return 'probing';
+  return isFailing({ ...part, failuresInRow }, now) ? 'failing' : 'healthy';
+}

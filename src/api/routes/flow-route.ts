@@ -10,7 +10,7 @@ import type { Api, ApiContext } from '../api-context.ts';
 import { attemptJson } from './job-json.ts';
 
 export function flowRoute(api: Api, { role }: ApiContext): void {
-  const { store, topics, journal } = role;
+  const { store, journal } = role;
   api.get(
     '/v1/topics/:topic/jobs/:id/flow',
     { schema: jobFlowSchema, config: { access: { scope: 'read', topics: 'path' } } },
@@ -22,7 +22,7 @@ export function flowRoute(api: Api, { role }: ApiContext): void {
         findJob(store, key),
       ]);
       const entries = jobFlow(logged, job, rows[0] ?? null);
-      if (entries.length === 0) throw await absentJob(topics, key.topic);
+      if (entries.length === 0) throw await absentJob(role, key);
       return { journal: journal !== undefined, entries: entries.map(entryJson) };
     },
   );

@@ -20,7 +20,7 @@ import { bodyJson, jobJson } from './job-json.ts';
 const url = '/v1/topics/:topic/jobs/:id';
 
 export function jobRoutes(api: Api, { role }: ApiContext, questions: MasterQuestions): void {
-  const { store, topics } = role;
+  const { store } = role;
   const facts = new JobFactsReader(role, questions);
 
   api.get(
@@ -29,14 +29,14 @@ export function jobRoutes(api: Api, { role }: ApiContext, questions: MasterQuest
     async (request) => {
       const key = checkedKey(request.params);
       const found = await findJob(store, key);
-      if (found === null) throw await absentJob(topics, key.topic);
+      if (found === null) throw await absentJob(role, key);
       return jobJson(found, await facts.of(found));
     },
   );
 }
 
 export function callbackRequestRoute(api: Api, { role }: ApiContext): void {
-  const { store, topics, registry, clock, config, version } = role;
+  const { store, registry, clock, config, version } = role;
   const wallClock = createClock(config.timezone);
 
   api.post(
@@ -45,7 +45,7 @@ export function callbackRequestRoute(api: Api, { role }: ApiContext): void {
     async (request) => {
       const key = checkedKey(request.params);
       const [job, topic] = await Promise.all([store.jobs.get(key), getTopic(registry, key.topic)]);
-      if (job === null) throw await absentJob(topics, key.topic);
+      if (job === null) throw await absentJob(role, key);
       if (topic === null) throw new DqError('topic_not_found', `topic ${key.topic} is not registered`);
       requireDelivery(topic, 'push');
       const { origin, pathname, search } = new URL(topic.callbackUrl);

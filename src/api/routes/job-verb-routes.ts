@@ -20,7 +20,7 @@ const config = { access: { scope: 'operate', topics: 'path' } } as const;
 const url = '/v1/topics/:topic/jobs/:id';
 
 export function jobVerbRoutes(api: Api, { role }: ApiContext): void {
-  const { topics, counters, log } = role;
+  const { counters, log } = role;
   const { jobs } = role.store;
 
   api.delete(
@@ -31,7 +31,7 @@ export function jobVerbRoutes(api: Api, { role }: ApiContext): void {
       const key = readVersionedKey(request);
       const { topic, id } = key;
       const cancelled = await cancelJob(jobs, key);
-      if (cancelled === null) throw await absentJob(topics, topic);
+      if (cancelled === null) throw await absentJob(role, key);
       counters.add(topic, 'cancelled');
       const line = { code: null, version: null, dueAt: null, bytes: 0, ms: elapsedMs(since) };
       logRequest(log, { method: 'DELETE', topic, id, status: 200, ...line });
@@ -56,7 +56,7 @@ export function jobVerbRoutes(api: Api, { role }: ApiContext): void {
 
   async function moved(key: VersionedKey, move: (key: VersionedKey) => Promise<MovedJob | null>) {
     const job = await move(key);
-    if (job === null) throw await absentJob(topics, key.topic);
+    if (job === null) throw await absentJob(role, key);
     const { version, state, dueAt } = job;
     return { topic: key.topic, id: key.id, version: String(version), state, dueAt: formatInstant(dueAt) };
   }

@@ -8,7 +8,7 @@ import { contractLimits } from '../../contract/api/limits.ts';
 import { attentionReasons, type TopicAttentionJson } from '../../contract/api/stats.ts';
 import { formatTarget } from '../../core/broker.ts';
 import { formatInstant } from '../../core/duration.ts';
-import { mergeFailures, type TopicFailures } from '../../core/endpoint.ts';
+import { lastFailureAt, mergeFailures, type TopicFailures } from '../../core/endpoint.ts';
 import type { HeldTopic } from '../../core/held-topics.ts';
 import type { FoundJob, JobState } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
@@ -59,10 +59,11 @@ export class TopicAttention {
     const { topics } = this.#role;
     const found: Candidate[] = [];
     const whyHeld = heldBy(this.#role);
+    const now = this.#role.clock.now();
     for (const line of lines) {
       const topic = topics.get(line.topic);
       const own = failures.get(line.topic);
-      const reasons = reasonsOf(line, whyHeld(line.topic), own, late.has(line.topic));
+      const reasons = reasonsOf(line, whyHeld(line.topic), own, late.has(line.topic), now);
       if (reasons.length > 0) found.push({ line, topic, reasons, failures: own });
     }
     const worst = found.sort(byUrgency).slice(0, contractLimits.attentionMax);
@@ -91,7 +92,13 @@ export class TopicAttention {
     const counted = mergeFailures(failuresIn(answers)).get(name);
     const isWhole = answers !== null && answers.length > 0 && answers.every(({ answer }) => answer !== null);
     const failed = counted !== undefined && counted.failed + counted.failuresInRow > 0 ? counted : undefined;
-    const reasons = reasonsOf(line, heldBy(this.#role)(name), failed, late !== undefined);
+    const reasons = reasonsOf(
+      line,
+      heldBy(this.#role)(name),
+      failed,
+      late !== undefined,
+      this.#role.clock.now(),
+    );
     const failures = counted ?? (isWhole ? notCalled(name) : undefined);
     const one = { line, topic, reasons, failures };
     return this.#json(one, late, (await this.#deadGroups([one])).get(name));
@@ -278,6 +285,7 @@ function reasonsOf(
   held: HeldTopic['why'] | null,
   failures: TopicFailures | undefined,
   isLate: boolean,
+  now: number,
 ): readonly Reason[] {
   const { today, states } = line;
   // The notifiers of another instance, or earlier ones, may have called it.
@@ -286,12 +294,13 @@ function reasonsOf(
     failed: today.retried + today.dead,
     failuresInRow: 0,
   };
+  const lastAt = (failures && lastFailureAt(failures)) || null;
   // Without jobs, nothing ends the failures in a row of a topic that is not called any more.
   const isCalled = failures !== undefined && failures.delivered + failures.failed > 0;
   const hasLive = waiting(line) + states.reserved > 0;
   const holds = (why: HeldTopic['why']): boolean => held === why && hasLive;
   const applies: Readonly<Record<Reason, boolean>> = {
-    failing: isFailing(known) && (hasLive || isCalled),
+    failing: isFailing({ ...known, lastFailureAt: lastAt }, now) && (hasLive || isCalled),
     late: isLate,
     dead_letters: states.dead > 0,
     offline: holds('offline'),

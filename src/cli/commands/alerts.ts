@@ -14,11 +14,12 @@ const detailMax = 160;
 
 export const alerts = {
   register(program: Command): void {
-    daemonCommand(program, 'alerts', 'list alerts of incidents and dead jobs, newest first', list).option(
-      '--limit <n>',
-      'maximum number of dead jobs',
-      '100',
-    );
+    daemonCommand(
+      program,
+      'alerts',
+      'list alerts: incidents, then dead jobs; each newest first',
+      list,
+    ).option('--limit <n>', 'maximum number of rows', '100');
   },
 };
 
@@ -56,15 +57,21 @@ async function list(flags: DaemonOptions & { readonly limit: string }): Promise<
     }
     for (const one of items) {
       states.add(one.state);
-      const last = words(one.lastReason, one.status, excerpt(one.replyExcerpt, excerptMax));
+      const last = words(
+        one.lastReason,
+        one.status,
+        excerpt(one.replyExcerpt || (one.detail ?? ''), excerptMax),
+      );
       jobRows.push([shownInstant(one.deadAt), one.reason, one.topic, one.id, one.attempt, one.state, last]);
     }
   });
+  const rows = [...incidentRows, ...jobRows];
   if (!flags.json)
-    printTable(['AT', 'WHAT', 'TOPIC', 'ID', 'ATTEMPTS', 'MAIL', 'LAST'], [...incidentRows, ...jobRows]);
+    printTable(['AT', 'WHAT', 'TOPIC', 'ID', 'ATTEMPTS', 'MAIL', 'LAST'], rows.slice(0, limit));
   if (!flags.json && reachesNobody && (states.has('owed') || states.has('nobody')))
     say('dq: no alert goes out: neither smtp.url nor alerts.hooks is set; see dq help dead-letters-alerts');
-  if (more) say(`dq: more than ${limit} dead jobs match; raise --limit`);
+  if (more || (!flags.json && rows.length > limit))
+    say(`dq: there are more than ${limit} alerts; raise --limit`);
 }
 
 async function test(to: string, flags: DaemonOptions): Promise<void> {

@@ -5,15 +5,14 @@
 import type { Command } from 'commander';
 import type { DeadLetterJson, purgeDeadSchema, requeueDeadSchema } from '../../contract/api/dead.ts';
 import type { PageOf, ReplyOf } from '../../contract/api/schema.ts';
-import type { StatsJson, TopicStatsJson } from '../../contract/api/stats.ts';
 import type { DeadGroupsJson } from '../../contract/api/survey.ts';
 import { buryReasons } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { OperationKind } from '../../core/operation.ts';
-import { type ApiCall, type ApiClient, ApiRefusal, type FlagNames } from '../daemon/api-client.ts';
+import type { ApiCall, ApiClient, FlagNames } from '../daemon/api-client.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { runOperation } from '../daemon/long-work.ts';
-import { printPages } from '../daemon/read-pages.ts';
+import { countJobs, printPages } from '../daemon/read-pages.ts';
 import { Exit, exitCodes } from '../exit.ts';
 import { flagNames, gather, limitOf, timeOption, wholeOf } from '../flags.ts';
 import { agree, excerpt, instantOf, printData, printItems, say } from '../output/output.ts';
@@ -92,9 +91,15 @@ async function list(flags: ListFlags): Promise<void> {
       'LAST REASON': 'lastReason',
       STATUS: 'status',
       ATTEMPTS: 'attempt',
-      REPLY: ({ replyExcerpt }) => excerpt(replyExcerpt ?? '', excerptMax),
+      REPLY: ({ replyExcerpt, detail }) => excerpt(replyExcerpt || (detail ?? ''), excerptMax),
     },
-    { limit: limitOf(flags.limit), what: 'dead letters' },
+    {
+      limit: limitOf(flags.limit),
+      what: 'dead letters',
+      // The counts know topics alone.
+      countOf: async (client) =>
+        Object.values(query).some((given) => given !== undefined) ? null : countJobs(client, topic, ['dead']),
+    },
   );
 }
 
@@ -213,7 +218,7 @@ async function begin({ topic, since, until, id, all, ...flags }: BulkFlags): Pro
     const ids = [...new Set(id)];
     return { client, filter: { topic, since, until, ids, all }, count: ids.length };
   }
-  const count = since === undefined && until === undefined ? await countOf(client, topic) : null;
+  const count = since === undefined && until === undefined ? await countJobs(client, topic, ['dead']) : null;
   const end = await newestDeath(client, { topic, since, until });
   return { client, filter: { topic, since, until: end, ids: undefined, all }, count };
 }
@@ -232,18 +237,6 @@ async function newestDeath(
   });
   const newest = json.items[0];
   return newest === undefined ? until : new Date(Date.parse(newest.deadAt) + 1).toISOString();
-}
-
-/** Dead letters of one topic or of all; null when this token may not read them: the work needs no count. */
-async function countOf(client: ApiClient, topic: string | undefined): Promise<number | null> {
-  const path = topic === undefined ? ['v1', 'stats'] : ['v1', 'topics', topic, 'stats'];
-  try {
-    const { json } = await client.call<StatsJson | TopicStatsJson>({ path, needs: ['states'] });
-    return json.states.dead;
-  } catch (error) {
-    if (error instanceof ApiRefusal) return null;
-    throw error;
-  }
 }
 
 async function work(

@@ -104,9 +104,9 @@ async function lastDeath(
     query: { topic, limit: 1 },
     needs: ['items'],
   });
-  return json.items.map(({ id, deadAt, reason, lastReason, status, replyExcerpt }) => [
+  return json.items.map(({ id, deadAt, reason, lastReason, status, replyExcerpt, detail }) => [
     'last dead',
-    `${id}, at ${shownInstant(deadAt)}: ${words(reason, lastReason, status, excerpt(replyExcerpt ?? '', excerptMax))}`,
+    `${id}, at ${shownInstant(deadAt)}: ${words(reason, lastReason, status, excerpt(replyExcerpt || (detail ?? ''), excerptMax))}`,
   ]);
 }
 
@@ -236,7 +236,7 @@ export async function deliveryLines(
     });
   if (reply === null) return [];
   const lines = capacityLines(reply.json);
-  return (lines.length === 0 ? ['nothing keeps its jobs back'] : lines).map((line) => ['delivery', line]);
+  return (lines.length === 0 ? ['nothing keeps its jobs back'] : lines).map((line) => ['calls', line]);
 }
 
 /** Why jobs are not called: each reason once, with the names of the notifiers where only some of them say it.

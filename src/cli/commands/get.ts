@@ -2,6 +2,7 @@
 
 import { type Command, Option } from 'commander';
 import type { AttemptJson, FlowJson, JobJson } from '../../contract/api/job.ts';
+import { ApiRefusal } from '../daemon/api-client.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
 import { excerpt, instantOf, printData, printItems, printRecord, shownInstant } from '../output/output.ts';
@@ -25,7 +26,12 @@ export function register(program: Command): void {
 async function get(topic: string, id: string, flags: GetFlags): Promise<void> {
   if (flags.flow) return getFlow(topic, id, flags);
   const path = ['v1', 'topics', topic, 'jobs', id];
-  const { text, json: job } = await clientOf(flags).call<JobJson>({ path, needs: ['state', 'attempts'] });
+  const { text, json: job } = await clientOf(flags)
+    .call<JobJson>({ path, needs: ['state', 'attempts'] })
+    .catch((error: unknown) => {
+      if (!(error instanceof ApiRefusal) || error.problem.code !== 'job_not_found') throw error;
+      throw new Exit('notFound', `${error.message}; dq ls --id ${id} looks in every topic`, { cause: error });
+    });
   if (flags.body && job.endedAt !== undefined)
     throw new Exit('failed', `the job is ${job.state}; the end of a job removes its body`);
   if (flags.body) process.stdout.write(bytesOf(job));
@@ -69,7 +75,7 @@ function print(job: JobJson): void {
     ['state', job.state],
     ['due at', shownInstant(job.dueAt)],
     ['created at', shownInstant(job.createdAt)],
-    ['attempts', `${job.attempt} of ${job.maxAttempts ?? '?'}`],
+    ['attempts', attemptsOf(job)],
     ...(job.deadline === undefined ? [] : [['deadline', shownInstant(job.deadline)] as const]),
     ...(job.backoff === undefined ? [] : [['backoff', JSON.stringify(job.backoff)] as const]),
     ...(job.traceparent === undefined ? [] : [['traceparent', job.traceparent] as const]),
@@ -89,6 +95,14 @@ function print(job: JobJson): void {
     REPLY: ({ replyExcerpt, detail }) => excerpt(replyExcerpt || (detail ?? ''), excerptMax),
     ...(isTraced ? { TRACEPARENT: 'traceparent' } : {}),
   });
+}
+
+/** A dead letter may have died by an earlier setting. */
+function attemptsOf({ attempt, maxAttempts, buryReason }: JobJson): string {
+  const isEarlier = buryReason === 'attempts_exhausted' && maxAttempts !== null && attempt < maxAttempts;
+  return isEarlier
+    ? `${attempt}, all when it died; now ${maxAttempts}`
+    : `${attempt} of ${maxAttempts ?? '?'}`;
 }
 
 function contentOf(job: JobJson): [string, string][] {

@@ -2,8 +2,9 @@
 
 import type { Command } from 'commander';
 import type { JobSummaryJson } from '../../contract/api/job.ts';
+import { type JobState, jobStates } from '../../core/job.ts';
 import { type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
-import { printPages } from '../daemon/read-pages.ts';
+import { countJobs, printPages } from '../daemon/read-pages.ts';
 import { flagNames, limitOf, timeOption } from '../flags.ts';
 import { instantOf } from '../output/output.ts';
 
@@ -16,12 +17,9 @@ interface ListFlags extends DaemonOptions {
 }
 
 export function register(program: Command): void {
-  daemonCommand(program, 'ls', 'list jobs, earliest due first; ended jobs, latest first', list)
+  daemonCommand(program, 'ls', 'list jobs: reserved, ready, delayed, dead; each earliest due first', list)
     .argument('[topic]', 'default: all topics')
-    .option(
-      '--state <state>',
-      'delayed, ready, reserved, dead; for ended jobs done, cancelled, purged, expired',
-    )
+    .option('--state <state>', 'one of these; for ended jobs, latest first: done, cancelled, purged, expired')
     .option('--id <id>', 'id, in any topic')
     .addOption(timeOption('--since', 'earliest due time'))
     .addOption(timeOption('--until', 'end of the due time, exclusive'))
@@ -30,10 +28,17 @@ export function register(program: Command): void {
 
 async function list(topic: string | undefined, flags: ListFlags): Promise<void> {
   const { state, id, since, until } = flags;
-  const query = { state, id, since, until };
+  const query = { id, since, until };
+  const callOf = (one: string | undefined) => ({
+    path: ['v1', 'jobs'],
+    query: { topic, state: one, ...query },
+    flags: flagNames(['state', ...Object.keys(query)]),
+  });
+  // One list of all states would begin with dead letters: their last attempts were due long ago.
+  const isOneList = state !== undefined || id !== undefined || flags.json === true;
   await printPages<JobSummaryJson>(
     flags,
-    { path: ['v1', 'jobs'], query: { topic, ...query }, flags: flagNames(Object.keys(query)) },
+    isOneList ? callOf(state) : inOrder.map(callOf),
     {
       TOPIC: 'topic',
       ID: 'id',
@@ -43,6 +48,18 @@ async function list(topic: string | undefined, flags: ListFlags): Promise<void> 
       'CREATED AT': instantOf('createdAt'),
       'ENDED AT': (job) => instantOf('endedAt')(job) || instantOf('deadAt')(job),
     },
-    { limit: limitOf(flags.limit), what: 'jobs' },
+    {
+      limit: limitOf(flags.limit),
+      what: 'jobs',
+      // The counts know topics and the states of stored jobs alone.
+      countOf: async (client) => {
+        const states = jobStates.filter((one) => state === undefined || one === state);
+        const isFiltered = Object.values(query).some((given) => given !== undefined);
+        return isFiltered || states.length === 0 ? null : countJobs(client, topic, states);
+      },
+    },
   );
 }
+
+/** The states as an operator reads them: what runs, is due, waits, has died. */
+const inOrder: readonly JobState[] = ['reserved', 'ready', 'delayed', 'dead'];

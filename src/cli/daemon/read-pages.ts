@@ -1,8 +1,10 @@
 // Reads every page of a list, so that a script gets the whole list and not the first page.
 
 import type { PageOf } from '../../contract/api/schema.ts';
+import type { StatsJson, TopicStatsJson } from '../../contract/api/stats.ts';
+import type { JobState } from '../../core/job.ts';
 import { type Columns, printData, printItems, say } from '../output/output.ts';
-import type { ApiCall, ApiClient, ApiReply } from './api-client.ts';
+import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from './api-client.ts';
 import { clientOf, type DaemonOptions } from './daemon-options.ts';
 
 /** Most items per call. */
@@ -42,19 +44,57 @@ export async function readAllPages<T>(client: ApiClient, call: ApiCall): Promise
   return items;
 }
 
-/** Prints a list as a table, or its replies with --json. `what`: of the message that there are more than
- *  `limit`. */
+/** Stored jobs in these states, of one topic or of all; null where this token may not read them. */
+export async function countJobs(
+  client: ApiClient,
+  topic: string | undefined,
+  states: readonly JobState[],
+): Promise<number | null> {
+  const path = topic === undefined ? ['v1', 'stats'] : ['v1', 'topics', topic, 'stats'];
+  try {
+    const { json } = await client.call<StatsJson | TopicStatsJson>({ path, needs: ['states'] });
+    return states.reduce((sum, state) => sum + json.states[state], 0);
+  } catch (error) {
+    if (error instanceof ApiRefusal) return null;
+    throw error;
+  }
+}
+
+interface PagesShown {
+  readonly limit?: number;
+  /** of the message that there are more than `limit` */
+  readonly what?: string;
+  /** how many match; null: unknown */
+  readonly countOf?: (client: ApiClient) => Promise<number | null>;
+}
+
+/** Prints lists as one table, or their replies with --json. */
 export async function printPages<T>(
   flags: DaemonOptions,
-  call: ApiCall,
+  calls: ApiCall | readonly ApiCall[],
   columns: Columns<T>,
-  { limit = Number.MAX_SAFE_INTEGER, what = 'items' } = {},
+  { limit = Number.MAX_SAFE_INTEGER, what = 'items', countOf = async () => null }: PagesShown = {},
 ): Promise<void> {
+  const client = clientOf(flags);
   const items: T[] = [];
-  const hasMore = await readPages<T>(clientOf(flags), call, limit, ({ text, json }) => {
-    if (flags.json) printData(text);
-    else items.push(...json.items);
-  });
-  if (!flags.json) printItems(items, columns);
-  if (hasMore) say(`dq: more than ${limit} ${what} match; raise --limit`);
+  let left = limit;
+  let hasMore = false;
+  for (const call of [calls].flat() as readonly ApiCall[]) {
+    if (hasMore) break;
+    // One item more than the limit tells whether this list has any.
+    hasMore = await readPages<T>(client, call, Math.max(left, 1), ({ text, json }) => {
+      if (flags.json) printData(text);
+      else items.push(...json.items);
+      left -= json.items.length;
+    });
+    hasMore ||= left < 0;
+  }
+  if (!flags.json) printItems(items.slice(0, limit), columns);
+  if (!hasMore) return;
+  const count = await countOf(client);
+  say(
+    count === null
+      ? `dq: more than ${limit} ${what} match; raise --limit`
+      : `dq: ${limit} of ${count} ${what} are shown; raise --limit`,
+  );
 }

@@ -130,7 +130,7 @@ export class QueueService {
     this.#access.require('read', key.topic, rights);
     const { store, topics } = this.#role;
     const found = await findJob(store, checkedKey(key));
-    if (found === null) throw await absentJob(topics, key.topic);
+    if (found === null) throw await absentJob(this.#role, key);
     const topic = topics.get(key.topic);
     const options = 'endedAt' in found ? {} : optionsIn(found.extension);
     const common = {
@@ -153,7 +153,7 @@ export class QueueService {
   async #cancel(key: JobKey, { rights }: GrpcCall): Promise<object> {
     const result = await this.#jobs.cancel(key, rights);
     if (result.kind !== 'ok') throw result.error;
-    if (result.value === null) throw await absentJob(this.#role.topics, key.topic);
+    if (result.value === null) throw await absentJob(this.#role, key);
     return result.value;
   }
 

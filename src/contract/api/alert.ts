@@ -39,6 +39,7 @@ const Alert = Type.Object(
     lastReason: LastReason,
     status: countOrNull('HTTP status of the last attempt', 500),
     replyExcerpt: text('start of the reply to the last attempt', 'internal error'),
+    detail: text('the failure of a last attempt without a whole reply', 'connect ECONNREFUSED 10.0.0.8:80'),
     state: Type.Enum([...alertStates], {
       description:
         '`owed`: due · `claimed`: dq is sending it · `sent` · `nobody`: no hook, and no address or no mail server is configured',

@@ -86,7 +86,7 @@ const Endpoint = closed(
     ]),
     topicCount: count('all of them', 1),
     state: Type.Enum(endpointStates, {
-      description: `probing: a notifier makes few calls until one succeeds; failing: at least ${contractLimits.failingPercent} % of at least ${contractLimits.failingAttempts} attempts failed within 5 minutes, or the last ${contractLimits.failingInRow} of a topic; else healthy`,
+      description: `probing: a notifier makes few calls until one succeeds; failing: at least ${contractLimits.failingPercent} % of at least ${contractLimits.failingAttempts} attempts failed within 5 minutes, or the last ${contractLimits.failingInRow} of a topic, and not a minute after the last failure; else healthy`,
     }),
     inFlight: count('calls that run now', 3),
     failuresInRow: count('failed attempts of a topic since its last success: of the worst topic'),

@@ -40,6 +40,7 @@ const DeadLetter = Type.Object(
     status: countOrNull('HTTP status of the last attempt', 500),
     attempt: FinishedAttempts,
     replyExcerpt: text('start of the reply to the last attempt', 'internal error'),
+    detail: text('the failure of a last attempt without a whole reply', 'connect ECONNREFUSED 10.0.0.8:80'),
     dueAt: instant('when the last attempt was due'),
     createdAt: CreatedAt,
   },

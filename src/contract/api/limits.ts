@@ -13,6 +13,9 @@ export const contractLimits = {
   /** A topic fails: this part of today's attempts failed, of at least so many. */
   failingPercent: 5,
   failingAttempts: 20,
+  /** After a success it does not fail any more, once no attempt has failed for this time, and for three times
+   *  the mean time between its failures. */
+  failingQuietMs: 60_000,
   /** An endpoint fails after so many failures of a topic in a row, also with few attempts. */
   failingInRow: 3,
   /** Topics of an endpoint that /v1/endpoints names: some lines of a card. */

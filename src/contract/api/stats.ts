@@ -145,7 +145,7 @@ export const TopicAttention = closed(
     title: text('title of the topic', 'Close unpaid orders'),
     state: textOrNull<TopicState>('state of the topic; null: not registered', 'paused'),
     reasons: Type.Array(Type.Enum(attentionReasons), {
-      description: `failing: at least ${contractLimits.failingPercent} % of at least ${contractLimits.failingAttempts} attempts failed within 5 minutes, or the last ${contractLimits.failingInRow} in a row, of a topic without jobs within the same time; today, where it has jobs and the notifiers of this instance have not called it · late: a due job waits for more than a minute, of a pull topic for more than alerts.pullLate · dead_letters: it has some · offline, paused, not_registered: it holds jobs`,
+      description: `failing: at least ${contractLimits.failingPercent} % of at least ${contractLimits.failingAttempts} attempts failed within 5 minutes, or the last ${contractLimits.failingInRow} in a row, of a topic without jobs within the same time; not after a success, once none has failed for a minute; today, where it has jobs and the notifiers of this instance have not called it · late: a due job waits for more than a minute, of a pull topic for more than alerts.pullLate · dead_letters: it has some · offline, paused, not_registered: it holds jobs`,
       examples: [['dead_letters']],
     }),
     since: instantOrNull(
