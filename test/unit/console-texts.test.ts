@@ -1,6 +1,8 @@
 // The texts of the console that are found by a code which the compiler does not know: each has one. Their
 // values, and the code of a newer version.
+import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
+import { enServer } from '../../src/console/web/words/en-server.ts';
 import { codeOf, filled, partsOf } from '../../src/console/web/words/filled.ts';
 import { texts } from '../../src/console/web/words/texts.ts';
 import { zhServer } from '../../src/console/web/words/zh-server.ts';
@@ -20,6 +22,22 @@ it('each reason of a topic without calls has Chinese sentences', () => {
     .flatMap((code) => [`reason_${code}`, `remedy_${code}`])
     .filter((key) => !Object.hasOwn(zhServer, key));
   expect(missing).toEqual([]);
+});
+
+it('each remedy that names a command or a call has words of the page, in both languages', () => {
+  const sources = [
+    ...['notifier/explain-capacity.ts', 'notifier/notifier.ts', 'core/capacity-reasons.ts'],
+    'api/routes/topics/capacity-route.ts',
+  ].map((file) => readFileSync(new URL(`../../src/${file}`, import.meta.url), 'utf8'));
+  const remedies = sources.flatMap((text) => [
+    ...text.matchAll(/code: '(\w+)',(?:(?!code:).)*?remedy:\s*(['`])((?:(?!\2).)*)\2/gs),
+  ]);
+  const speak = remedies.filter(([, , , remedy = '']) => /\bdq [a-z]+ ?|\b(?:GET|PUT) \//.test(remedy));
+  const keys = [...new Set(speak.map(([, code]) => `remedy_${code}`))];
+  expect(keys.length).toBeGreaterThan(15);
+  expect(keys.filter((key) => !Object.hasOwn(enServer, key))).toEqual([]);
+  const own = [...Object.entries(enServer), ...Object.entries(zhServer)];
+  expect(own.filter(([key, text]) => key.startsWith('remedy_') && /\bdq [a-z]/.test(text))).toEqual([]);
 });
 
 it('a code without a text is shown without the prefix of its key', () => {
