@@ -90,14 +90,14 @@ export async function seriousFaults(
 }
 
 /** What does not fit the window: the page itself, a box that scrolls sideways, and what leaves its card. A
- *  block of code and a table of the manual scroll on purpose, as do the filters and tabs of a phone. */
+ *  block of code and a table of the manual scroll on purpose, as do the tabs of a phone. */
 export async function tooWide(page: Page): Promise<readonly string[]> {
   return (await page.evaluate(`(() => {
     const root = document.documentElement;
     const isPhone = root.clientWidth < 768;
     const name = (at) => at.outerHTML.replace(/\\s+/g, ' ').slice(0, 100);
     const scrolls = (at) => ['auto', 'scroll', 'hidden', 'clip'].includes(getComputedStyle(at).overflowX);
-    const mayScroll = 'pre, textarea, .plot-table, article .scroll' + (isPhone ? ', .tabs, .fields' : '');
+    const mayScroll = 'pre, textarea, .plot-table, article .scroll' + (isPhone ? ', .tabs' : '');
     const found = root.scrollWidth > root.clientWidth
       ? ['the page: ' + (root.scrollWidth - root.clientWidth) + ' px'] : [];
     for (const at of document.querySelectorAll('body *')) {

@@ -103,6 +103,10 @@ describe('settings', () => {
     await page.locator('.verdict').getByText('connect', { exact: true }).waitFor();
     expect((await topicOf('audited')).timeout).toBe('20s');
     await site.change('PATCH', '/v1/topics/audited', { owner: '=cmd()' });
+    await page.goto(`${site.url}/audit?topic=audited&action=createTopic`);
+    const created = page.getByRole('button', { name: /callbackUrl: http:.* · concurrency: 64/ });
+    await created.waitFor();
+    expect(await created.textContent()).not.toContain('owner');
     await page.goto(`${site.url}/audit?topic=audited&action=patchTopic`);
     await page.getByRole('cell', { name: 'this machine' }).first().waitFor();
     await page.getByRole('button', { name: 'owner: ' }).first().waitFor();
@@ -185,6 +189,28 @@ describe('a topic', () => {
     expect((await site.api('GET', '/v1/topics/pay.check')).status).toBe(404);
   });
 
+  it('says why jobs wait in the words of the page, with no command', async () => {
+    await site.addTopic('held');
+    await site.change('POST', '/v1/topics/held/pause');
+    const page = await site.open('/topics/held');
+    const why = page.locator('section.card', { hasText: 'Why jobs wait' });
+    await why.getByText('Resume the topic').first().waitFor();
+    expect(await why.textContent()).not.toMatch(/dq topic/);
+  });
+
+  it('on a phone shows the tab that is open, and of a topic in trouble its cause and what each time is', async () => {
+    await site.addTopic('failing', { maxAttempts: 1 }, '/502');
+    await site.push('failing', 'failed');
+    await site.jobIs('failing', 'failed', 'dead');
+    const page = await site.open('/topics/failing/changes', { viewport: { width: 390, height: 800 } });
+    const tab = await page.locator('.tabs [aria-current]').boundingBox();
+    expect((tab?.x ?? 390) + (tab?.width ?? 390)).toBeLessThanOrEqual(390);
+    await page.goto(`${site.url}/`);
+    const line = page.locator('.cards li', { hasText: 'failing' });
+    await line.getByText('status 502').waitFor();
+    expect(await line.textContent()).toMatch(/Since: .*Jobs waiting: 0.*Dead letters: 1/);
+  });
+
   it('without a call says that the samples began with the start of dq', async () => {
     await site.addTopic('quiet', { callbackUrl: 'http://127.0.0.1:9/' });
     const page = await site.open('/topics/quiet/attempts');
@@ -208,6 +234,9 @@ describe('a topic', () => {
     await button(page, 'Failed').click();
     await page.getByRole('link', { name: 'bad-1' }).first().waitFor();
     expect(new URL(page.url()).search).toBe('?outcome=failed');
+    // A reply that is cut off is read where its row opens.
+    await button(page, 'busy').first().click();
+    await page.locator('td pre', { hasText: /^busy$/ }).waitFor();
     await page.goto(`${site.url}/topics/bad`);
     const calls = page.locator('section.card', { hasText: 'Failures in a row' });
     await calls.getByText(endpoint).waitFor();

@@ -60,9 +60,10 @@ export function durationParts(ms: number): { readonly value: string; readonly un
   return unit === undefined || more.length > 0 ? { value: text } : { value, unit };
 }
 
-/** "in 4 min 49 s" or "2 min ago", by the daemon's clock. */
+/** "in 4 min 49 s", "2 min ago" or "just now", by the daemon's clock. */
 export function relative(epochMs: number): string {
   const ms = epochMs - daemonNow();
+  if (ms < 0 && ms > -1_000) return t('just_now');
   return t(ms >= 0 ? 'in_time' : 'time_ago', { time: duration(Math.abs(ms)) });
 }
 

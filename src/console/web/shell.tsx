@@ -10,7 +10,7 @@ import type { Scope } from '../../core/token.ts';
 import { build, signedOut } from './api/call.ts';
 import { usePoll } from './api/poll.ts';
 import { clockOffset, followClock, may, session, signOut, start, summary } from './api/session.ts';
-import { clock, duration, shortNumber, useSecond } from './format.ts';
+import { clock, dots, relative, shortNumber, useSecond } from './format.ts';
 import { bindKeys, keysShown } from './keys.ts';
 import { KeysChoice, LanguageButton, ThemeButton } from './parts/choices.tsx';
 import { DialogHost } from './parts/dialog.tsx';
@@ -270,7 +270,10 @@ function TopBar({ me, at, failed }: { me: MeJson; at: number | null; failed: boo
           {failed ? (
             <Time at={at + clockOffset.value} text={(ms) => t('not_live', { time: clock(ms) })} />
           ) : (
-            liveText(Date.now() - at)
+            <Time
+              at={at + clockOffset.value}
+              text={(ms) => dots(t('live'), t('updated', { time: relative(Math.floor(ms)) }))}
+            />
           )}
         </span>
       )}
@@ -287,10 +290,6 @@ function TopBar({ me, at, failed }: { me: MeJson; at: number | null; failed: boo
       </button>
     </header>
   );
-}
-
-function liveText(ms: number): string {
-  return ms < 1_000 ? t('live_now') : t('live', { time: duration(Math.floor(ms / 1_000) * 1_000) });
 }
 
 /** "li.wei" → "LW" */

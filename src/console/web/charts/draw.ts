@@ -2,6 +2,7 @@
 // from the classes of the page, so that they follow the theme. Sizes are set by CSSOM, never by attributes.
 
 import uPlot from 'uplot';
+import { textWidth } from './text-width.ts';
 
 export interface Line {
   readonly label: string;
@@ -72,13 +73,14 @@ export function draw(host: HTMLElement, drawing: Drawing): Drawn {
       padding: [8, 8, 0, 0],
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
-      scales: { x: { time: true }, y: isLog ? { distr: 3, range: decades } : { range: fromZero } },
+      scales: { x: { time: true }, y: isLog ? { distr: 3, range: stepsAround } : { range: fromZero } },
       axes: [
         {
           ...axis,
           grid: { show: false },
-          gap: 4,
-          size: 24,
+          // Below the lowest label of the other axis.
+          gap: 8,
+          size: 28,
           space: 76,
           values: (_, splits) => splits.map((second) => timeText(second * 1_000)),
         },
@@ -86,9 +88,9 @@ export function draw(host: HTMLElement, drawing: Drawing): Drawn {
           ...axis,
           grid: { stroke: ink('line'), width: 1 },
           gap: 4,
-          size: 52,
+          size: (_, texts) => 10 + Math.max(18, ...(texts ?? []).map(textWidth)),
           space: 34,
-          ...(isLog ? { splits: powersOfTen } : {}),
+          ...(isLog ? { splits: stepsBetween, filter: (_, splits) => splits } : {}),
           values: (_, splits) => splits.map((value) => (value === null ? '' : valueText(value))),
         },
       ],
@@ -114,16 +116,20 @@ function lone(plot: uPlot, series: number): number[] {
   return Array.from(values.keys()).filter((n) => is(n) && !is(n - 1) && !is(n + 1));
 }
 
-function decades(_: uPlot, least: number | null, most: number | null): [number, number] {
-  const from = 10 ** Math.floor(Math.log10(Math.max(1, least ?? 1)));
-  return [from, Math.max(from * 10, 10 ** Math.ceil(Math.log10(Math.max(1, most ?? 1))))];
+/** Of a logarithmic axis: lengths of time with a short name, ms. */
+const steps = [
+  ...[1, 10, 100, 1_000, 10_000],
+  ...[60_000, 600_000, 3_600_000, 36_000_000, 86_400_000, 864_000_000, 8_640_000_000],
+] as const;
+
+function stepsAround(_: uPlot, least: number | null, most: number | null): [number, number] {
+  const from = steps.findLast((step) => step <= (least ?? 1)) ?? steps[0];
+  return [from, steps.find((step) => step > from && step >= (most ?? 1)) ?? from * 10];
 }
 
 function fromZero(_: uPlot, __: number | null, most: number | null): [number, number] {
   return [0, Math.max(4, (most ?? 0) * 1.08)];
 }
 
-function powersOfTen(_: uPlot, __: number, least: number, most: number): number[] {
-  const first = Math.round(Math.log10(least));
-  return Array.from({ length: Math.round(Math.log10(most)) - first + 1 }, (_, n) => 10 ** (first + n));
-}
+const stepsBetween = (_: uPlot, __: number, least: number, most: number): number[] =>
+  steps.filter((step) => step >= least && step <= most);

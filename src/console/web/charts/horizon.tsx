@@ -7,17 +7,14 @@ import { clock, number, relative, shortNumber, useSecond } from '../format.ts';
 import { Button, Card, Empty, LoadError, Waiting } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { t, wordOf } from '../words/words.ts';
+import { useWidth } from './width.ts';
 
 type Classes = HorizonJson['classes'];
 
-interface Size {
-  readonly width: number;
-  readonly height: number;
-}
-const wide: Size = { width: 860, height: 236 };
-const narrow: Size = { width: 326, height: 170 };
-/** A narrow screen has no space for all labels: each second class is added to the next one. */
+const height = 200;
+/** A narrow card has no space for all labels: each second class is added to the next one. */
 const narrowClasses = ['overdue', '5m', '1h', '6h', '1d', '7d', 'later'];
+const wideFrom = 560;
 
 const margin = 8;
 const bottom = 24;
@@ -61,12 +58,7 @@ export function Horizon({ topic, width = 8 }: { topic: string | null; width?: 8 
         <HorizonTable {...data} />
       ) : (
         <div class="body">
-          <div class="desk">
-            <Bars classes={data.classes} at={data.at} {...wide} />
-          </div>
-          <div class="phone-only">
-            <Bars classes={merged(data.classes)} at={data.at} {...narrow} />
-          </div>
+          <Bars {...data} />
         </div>
       )}
     </Card>
@@ -92,7 +84,13 @@ function merged(classes: Classes): Classes {
 }
 
 /** Heights grow by the square root: a few overdue jobs stay visible beside a million. */
-function Bars({ classes, at, width, height }: { classes: Classes; at: string } & Size) {
+function Bars(data: HorizonJson) {
+  const { ref, width } = useWidth();
+  const classes = width < wideFrom ? merged(data.classes) : data.classes;
+  return <div ref={ref}>{width === 0 ? null : <BarsOf classes={classes} at={data.at} width={width} />}</div>;
+}
+
+function BarsOf({ classes, at, width }: { classes: Classes; at: string; width: number }) {
   const base = height - bottom;
   const slot = (width - 2 * margin) / classes.length;
   const most = Math.max(...classes.map(({ count }) => count), 1);

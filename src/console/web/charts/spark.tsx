@@ -4,8 +4,11 @@ import type { Colour } from '../parts/parts.tsx';
 
 const [width, height, margin] = [74, 22, 2];
 
+/** Steps before the first recorded one are not drawn, as in the charts. */
+const stepsMin = 10;
+
 export function Spark({
-  values,
+  values: all,
   colour,
   label,
 }: {
@@ -13,6 +16,8 @@ export function Spark({
   colour: Colour;
   label: string;
 }) {
+  const first = all.findIndex((value) => value !== null);
+  const values = all.slice(Math.max(0, Math.min(first, all.length - stepsMin)));
   const known = values.filter((value) => value !== null);
   if (known.length < 2) return null;
   const least = Math.min(0, ...known);

@@ -5,6 +5,7 @@
 import { clock, duration, utc } from '../format.ts';
 import { t } from '../words/words.ts';
 import { textWidth } from './text-width.ts';
+import { useWidth } from './width.ts';
 
 export interface TimelinePoint {
   readonly at: number;
@@ -31,7 +32,6 @@ export interface TimelinePoint {
   readonly pill?: string;
 }
 
-const width = 1180;
 const margin = 40;
 const line = 62;
 
@@ -58,19 +58,28 @@ interface Placed {
   readonly x: number;
 }
 
+const roomOfKind = ({ kind }: TimelinePoint): keyof typeof roomOf =>
+  kind === 'now' ? 'now' : kind === 'planned' ? 'short' : 'whole';
+
+const isTooWide = (rooms: readonly (keyof typeof roomOf)[], width: number): boolean =>
+  rooms.reduce((sum, room) => sum + roomOf[room], 0) > width - margin;
+
+/** A narrow line ends with the next attempt: the story has what is planned after it. */
+const fitting = (points: readonly TimelinePoint[], width: number): readonly TimelinePoint[] =>
+  isTooWide(points.map(roomOfKind), width) ? points.filter(({ kind }) => kind !== 'planned') : points;
+
 /** Planned attempts, then the oldest attempts, give up their labels until the others have room. */
-function roomsOf(points: readonly TimelinePoint[]): (keyof typeof roomOf)[] {
-  const rooms = points.map(({ kind }) => (kind === 'now' ? 'now' : kind === 'planned' ? 'short' : 'whole'));
-  const isTooWide = () => rooms.reduce((sum, room) => sum + roomOf[room], 0) > width - margin;
+function roomsOf(points: readonly TimelinePoint[], width: number): (keyof typeof roomOf)[] {
+  const rooms = points.map(roomOfKind);
   for (const [n, { short }] of points.entries()) {
-    if (!isTooWide()) break;
+    if (!isTooWide(rooms, width)) break;
     if (short !== undefined && rooms[n] === 'whole' && n < points.length - 4) rooms[n] = 'short';
   }
-  return rooms as (keyof typeof roomOf)[];
+  return rooms;
 }
 
-function place(points: readonly TimelinePoint[]): readonly Placed[] {
-  const rooms = roomsOf(points);
+function place(points: readonly TimelinePoint[], width: number): readonly Placed[] {
+  const rooms = roomsOf(points, width);
   const gaps = points.slice(1).map(({ at }, n) => Math.max(0, at - (points[n]?.at ?? at)));
   const least = gaps.map((_, n) => (roomOf[rooms[n] ?? 'whole'] + roomOf[rooms[n + 1] ?? 'whole']) / 2);
   const weights = gaps.map((ms) => Math.log10(1 + ms / 1_000));
@@ -90,9 +99,19 @@ function place(points: readonly TimelinePoint[]): readonly Placed[] {
   });
 }
 
-/** `points`: by time. */
-export function Timeline({ points, label }: { points: readonly TimelinePoint[]; label: string }) {
-  const placed = place(points);
+interface TimelineProps {
+  /** by time */
+  readonly points: readonly TimelinePoint[];
+  readonly label: string;
+}
+
+export function Timeline(props: TimelineProps) {
+  const { ref, width } = useWidth();
+  return <div ref={ref}>{width === 0 ? null : <Line {...props} width={width} />}</div>;
+}
+
+function Line({ points, label, width }: TimelineProps & { readonly width: number }) {
+  const placed = place(fitting(points, width), width);
   const last = placed.at(-1)?.x ?? width - margin;
   const now = placed.find(({ point }) => point.kind === 'now')?.x ?? last;
   return (

@@ -18,6 +18,10 @@ export function isJson(text: string): boolean {
   }
 }
 
+/** Line breaks of a reply are stored as \u000d and \u000a. In JSON such an escape may be the reply's own. */
+export const readable = (excerpt: string): string =>
+  isJson(excerpt) ? excerpt : excerpt.replaceAll('\\u000d', '').replaceAll('\\u000a', '\n');
+
 /** `raw`: the characters as they are; otherwise one member a line. */
 export function JsonView({ text, raw = false }: { text: string; raw?: boolean }) {
   const plain = raw || text.length > colouredMax || !isJson(text);

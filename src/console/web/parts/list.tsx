@@ -30,7 +30,11 @@ interface CardLines<K extends string> {
   readonly row: readonly K[];
   readonly soft?: readonly K[];
   readonly faint?: readonly K[];
+  /** buttons, below the texts */
+  readonly act?: readonly K[];
 }
+
+const cardLines = ['row', 'soft', 'faint', 'act'] as const;
 
 interface ListProps<T, K extends string> {
   /** null: not read yet */
@@ -114,6 +118,27 @@ function Fitting({ count, children }: { count: number; children: ComponentChildr
   );
 }
 
+/** The row that is open, of those that show more below themselves: a text that may be cut opens it. */
+export function useOpenRow() {
+  const [open, setOpen] = useState<string | null>(null);
+  return {
+    isOpen: (key: string): boolean => key === open,
+    opener: (key: string, text: string) =>
+      text === '' ? (
+        '–'
+      ) : (
+        <button
+          type="button"
+          class="opener"
+          aria-expanded={key === open}
+          onClick={() => setOpen(key === open ? null : key)}
+        >
+          {text}
+        </button>
+      ),
+  };
+}
+
 type Known<T, K extends string> = ListProps<T, K> & { readonly items: readonly T[] };
 
 const classOf = (...names: readonly (string | false | undefined)[]): string | undefined =>
@@ -165,7 +190,7 @@ function Table<T, K extends string>({ items, columns, keyOf, selection, detail, 
               </tr>
               {open === null ? null : (
                 <tr>
-                  <td class="text" colSpan={shown.length}>
+                  <td class="text" colSpan={shown.length + (selection === undefined ? 0 : 1)}>
                     {open}
                   </td>
                 </tr>
@@ -182,7 +207,13 @@ function Cards<T, K extends string>({ items, columns, card, keyOf, selection, de
   const cellOf = (key: K, item: T): ComponentChildren => {
     const { head, cell, card: own, look = '', isNamed } = columns[key];
     const shown = (own ?? cell)(item);
-    if (isNamed) return <span key={key}>{[head, ': ', shown]}</span>;
+    if (shown === null) return null;
+    if (isNamed)
+      return (
+        <span key={key} class="num">
+          {[head, ': ', shown]}
+        </span>
+      );
     if (head !== null && hasLook(look, 'right'))
       return (
         <span key={key} class="num">
@@ -204,7 +235,7 @@ function Cards<T, K extends string>({ items, columns, card, keyOf, selection, de
         <li key={keyOf(item)} class={selection?.isPicked(item) ? 'picked' : undefined}>
           {typeof card === 'function'
             ? card(item)
-            : (['row', 'soft', 'faint'] as const).map((line) =>
+            : cardLines.map((line) =>
                 card[line] === undefined ? null : (
                   <div key={line} class={line === 'row' ? 'row' : `row ${line}`}>
                     {line === 'row' && selection?.canPick(item) ? (

@@ -22,6 +22,9 @@ export function Menu({ label, children }: { label: string; children: ComponentCh
   };
   return (
     <>
+      <div class="menu" popover="auto" ref={menu}>
+        {children}
+      </div>
       <button
         type="button"
         class="btn plain s square"
@@ -31,9 +34,6 @@ export function Menu({ label, children }: { label: string; children: ComponentCh
       >
         <Icon name="more" small />
       </button>
-      <div class="menu" popover="auto" ref={menu}>
-        {children}
-      </div>
     </>
   );
 }

@@ -188,8 +188,10 @@ export function Card({
     <section class={`card${width === undefined ? '' : ` c${width}`}${fill ? ' fill' : ''}`}>
       {title === undefined ? null : (
         <header>
-          <h2>{title}</h2>
-          {note === undefined ? null : <span class="note">{note}</span>}
+          <div>
+            <h2>{title}</h2>
+            {note === undefined ? null : <span class="note">{['\u2002', note]}</span>}
+          </div>
           {end === undefined ? null : <span class="end">{end}</span>}
         </header>
       )}

@@ -41,6 +41,7 @@ export function Views({ list, today }: { list: 'jobs' | 'dead'; today: Query }) 
         <TextChip
           label={t('keep_view')}
           value=""
+          placeholder={t('name')}
           onChange={(name) => name !== '' && keep({ ...kept, [name]: now })}
         />
       ) : null}

@@ -8,9 +8,9 @@ import type { TopicJson } from '../../../core/topic/settings.ts';
 import { CallError, call, get } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { may, session } from '../api/session.ts';
-import { dots, number, relative } from '../format.ts';
+import { number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
-import { IncidentState, isOpen } from '../parts/incidents.tsx';
+import { Incidents, isOpen } from '../parts/incidents.tsx';
 import { List } from '../parts/list.tsx';
 import {
   Button,
@@ -63,7 +63,7 @@ export function Screen() {
         <Waiting rows={6} error={poll.error} />
       ) : (
         <>
-          <Incidents incidents={data.incidents} />
+          <IncidentCard incidents={data.incidents} />
           <Recipients global={[...(data.mail?.addresses ?? []), ...(data.mail?.defaultHooks ?? [])]} />
           <Outbox first={data} />
         </>
@@ -72,7 +72,7 @@ export function Screen() {
   );
 }
 
-function Incidents({ incidents }: { incidents: readonly IncidentJson[] }) {
+function IncidentCard({ incidents }: { incidents: readonly IncidentJson[] }) {
   const wantsAll = place.value.query.has('all');
   const shown = wantsAll ? incidents : incidents.filter((one) => isOpen(one, incidents));
   return (
@@ -84,34 +84,7 @@ function Incidents({ incidents }: { incidents: readonly IncidentJson[] }) {
         </Toggle>
       }
     >
-      <List
-        items={shown}
-        empty={t(wantsAll ? 'no_incidents_ever' : 'no_incidents')}
-        keyOf={({ at, kind, about }) => `${at} ${kind} ${about}`}
-        columns={{
-          incident: {
-            head: t('incident'),
-            look: 'text',
-            cell: (one) => (
-              <span class="two">
-                {t(`incident_${one.kind}`)}
-                <small>{dots(one.about, one.detail)}</small>
-              </span>
-            ),
-            card: ({ kind }) => <span class="name grow">{t(`incident_${kind}`)}</span>,
-          },
-          state: { head: t('state'), cell: (one) => <IncidentState one={one} all={incidents} /> },
-          since: {
-            head: t('since'),
-            look: 'right soft',
-            cell: ({ at }) => <Time at={at} />,
-            card: ({ at }) => <Time at={at} text={relative} />,
-          },
-          emailed: { head: t('emailed'), cell: ({ alert }) => t(`alert_${alert}`) },
-          detail: { head: '', isOff: true, cell: ({ detail }) => detail },
-        }}
-        card={{ row: ['incident', 'state'], soft: ['detail'], faint: ['since', 'emailed'] }}
-      />
+      <Incidents shown={shown} all={incidents} empty={t(wantsAll ? 'no_incidents_ever' : 'no_incidents')} />
     </Card>
   );
 }
@@ -186,8 +159,7 @@ const OutboxRows = ({ items }: { items: readonly AlertJson[] }) => (
       },
       attempts: { head: t('attempts'), look: 'right extra', cell: ({ attempt }) => number(attempt) },
       since: {
-        head: t('since'),
-        look: 'right soft',
+        ...{ head: t('since'), look: 'right soft', isNamed: true },
         cell: ({ deadAt }) => <Time at={deadAt} text={relative} />,
       },
     }}
@@ -197,37 +169,34 @@ const OutboxRows = ({ items }: { items: readonly AlertJson[] }) => (
 
 function Recipients({ global }: { global: readonly string[] }) {
   const poll = usePoll<PageOf<TopicJson>>('/v1/topics', 15_000, { limit: '1000' });
-  const topics = poll.data?.items.filter((topic) => recipientsOf(topic).length > 0) ?? [];
+  const topics = (poll.data?.items ?? [])
+    .map(({ topic, alertEmails, alertHooks }) => ({ topic, addresses: [...alertEmails, ...alertHooks] }))
+    .filter(({ addresses }) => addresses.length > 0);
   return (
     <Card title={t('recipients')} note={t('recipients_note')}>
       <LoadError error={poll.error} what={t('topics')} retry={poll.refresh} />
-      <table>
-        <thead>
-          <tr>
-            <th>{t('topic')}</th>
-            <th>{t('addresses')}</th>
-          </tr>
-        </thead>
-        <tbody>
-          <tr>
-            <td>{t('every_alert')}</td>
-            <td class="mono text">{global.length === 0 ? t('no_address') : global.join(', ')}</td>
-          </tr>
-          {topics.map((item) => (
-            <tr key={item.topic}>
-              <td>
-                <TopicLink topic={item.topic} />
-              </td>
-              <td class="mono text">{recipientsOf(item).join(', ')}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <List
+        items={[{ topic: '', addresses: global }, ...topics]}
+        empty=""
+        keyOf={({ topic }) => topic}
+        columns={{
+          topic: {
+            head: t('topic'),
+            cell: ({ topic }) =>
+              topic === '' ? <span>{t('every_alert')}</span> : <TopicLink topic={topic} />,
+          },
+          addresses: {
+            ...{ head: t('addresses'), look: 'mono text' },
+            cell: ({ addresses }) => (
+              <span class="mono text">{addresses.length === 0 ? t('no_address') : addresses.join(', ')}</span>
+            ),
+          },
+        }}
+        card={{ row: ['topic'], soft: ['addresses'] }}
+      />
     </Card>
   );
 }
-
-const recipientsOf = ({ alertEmails, alertHooks }: TopicJson) => [...alertEmails, ...alertHooks];
 
 function askTest(): void {
   ask({

@@ -1,12 +1,14 @@
 // Recent attempts of a topic: a card of its overview, and the tab Attempts. They are a sample of one instance
 // that begins when dq-upkeep starts; the note of the card says so.
 
+import type { ComponentChildren } from 'preact';
 import type { AttemptSampleJson, AttemptsJson } from '../../../contract/api/attempt.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
 import { usePoll } from '../api/poll.ts';
-import { clock, duration, number } from '../format.ts';
-import { type Column, List } from '../parts/list.tsx';
-import { Card, JobLink, LoadError, Pill, Toggle } from '../parts/parts.tsx';
+import { clock, dots, duration, number } from '../format.ts';
+import { readable } from '../parts/json-view.tsx';
+import { type Column, List, useOpenRow } from '../parts/list.tsx';
+import { Card, Code, JobLink, LoadError, Pill, Toggle } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { place, setQuery } from '../router.ts';
 import { t } from '../words/words.ts';
@@ -31,6 +33,7 @@ export function RecentAttempts({
     outcome,
     limit: String(most),
   });
+  const { isOpen, opener } = useOpenRow();
   return (
     <Card
       width={12}
@@ -55,9 +58,12 @@ export function RecentAttempts({
         items={data?.items ?? null}
         error={error}
         empty={t(outcome === '' ? 'attempts_none' : 'attempts_none_such')}
-        keyOf={({ id, version, attempt }) => `${id} ${version} ${attempt}`}
-        columns={columnsOf(topic.maxAttempts, tab)}
-        card={{ row: ['job', 'outcome'], faint: ['number', 'time'] }}
+        keyOf={keyOf}
+        detail={(one) => (isOpen(keyOf(one)) ? <Code>{saidBy(one)}</Code> : null)}
+        columns={columnsOf(topic.maxAttempts, tab, (one) =>
+          opener(keyOf(one), saidBy(one).replaceAll('\n', ' ')),
+        )}
+        card={{ row: ['job', 'outcome'], soft: ['reply'], faint: ['number', 'time'] }}
       />
     </Card>
   );
@@ -67,8 +73,13 @@ function Outcome(attempt: AttemptSampleJson) {
   return <Pill colour={attemptColour(attempt)}>{shortResult(attempt)}</Pill>;
 }
 
+const keyOf = ({ id, version, attempt }: AttemptSampleJson): string => `${id} ${version} ${attempt}`;
+
+/** What the receiver said, or why it said nothing. */
+const saidBy = ({ detail, replyExcerpt }: AttemptSampleJson): string => dots(detail, readable(replyExcerpt));
+
 /** `most`: attempts of a job. */
-function columnsOf(most: number, tab: boolean) {
+function columnsOf(most: number, tab: boolean, reply: (one: AttemptSampleJson) => ComponentChildren) {
   const msOf = ({ durationMs }: AttemptSampleJson): string => `${number(durationMs)} ${t('unit_ms')}`;
   return {
     outcome: { head: t('attempt_outcome'), width: 'w2', cell: Outcome },
@@ -85,7 +96,7 @@ function columnsOf(most: number, tab: boolean) {
     duration: { head: t('attempt_duration'), look: 'right nowrap', width: 'w0', cell: msOf },
     reply: {
       ...{ head: t('reply'), look: 'cut mono faint', width: 'w4' },
-      cell: ({ detail, replyExcerpt }) => (detail === '' ? replyExcerpt : detail),
+      cell: reply,
     },
     time: {
       ...{ head: t('attempt_time'), look: 'right faint nowrap', width: 'w0' },

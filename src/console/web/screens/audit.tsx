@@ -9,7 +9,7 @@ import { daemonNow } from '../api/session.ts';
 import { dots, exactClock, number } from '../format.ts';
 import { usePages } from '../pages.ts';
 import { useAction } from '../parts/form.tsx';
-import { List } from '../parts/list.tsx';
+import { List, useOpenRow } from '../parts/list.tsx';
 import {
   actorName,
   Button,
@@ -121,7 +121,7 @@ export function TopicChanges({ topic }: { topic: string }) {
 
 function Entries({ query, inTopic = false }: { query: Query; inTopic?: boolean }) {
   const pages = usePages<AuditEntryJson>('/v1/audit', { ...query, limit: '50' }, 5_000);
-  const [open, setOpen] = useState<string | null>(null);
+  const { isOpen, opener } = useOpenRow();
   const { items, error, refresh } = pages;
   if (items === null && error !== null)
     return (
@@ -136,10 +136,7 @@ function Entries({ query, inTopic = false }: { query: Query; inTopic?: boolean }
         <b>{t('audit_unavailable')}</b> {t('audit_in_logs')}
       </Strip>
     );
-  const toggle = (id: string): void => setOpen(open === id ? null : id);
-  const opener = (entry: AuditEntryJson) => (
-    <Opener entry={entry} isOpen={open === entry.id} toggle={toggle} />
-  );
+  const details = (entry: AuditEntryJson) => opener(entry.id, summaryOf(entry));
   return (
     <>
       <List
@@ -147,7 +144,7 @@ function Entries({ query, inTopic = false }: { query: Query; inTopic?: boolean }
         rows={6}
         empty={t('audit_empty')}
         keyOf={({ id }) => id}
-        detail={(entry) => (open === entry.id ? <Detail entry={entry} /> : null)}
+        detail={(entry) => (isOpen(entry.id) ? <Detail entry={entry} /> : null)}
         columns={{
           time: { head: t('attempt_time'), look: 'num', cell: ({ at }) => <Time at={at} /> },
           actor: { head: t('audit_actor'), cell: nameOf },
@@ -162,7 +159,7 @@ function Entries({ query, inTopic = false }: { query: Query; inTopic?: boolean }
             cell: ({ topic, jobId }) =>
               topic === null || jobId === null ? '–' : <JobLink topic={topic} id={jobId} />,
           },
-          details: { head: t('details'), look: 'cut', cell: opener },
+          details: { head: t('details'), look: 'cut', cell: details },
           outcome: { head: t('attempt_outcome'), cell: Outcome },
         }}
         card={(entry) => (
@@ -175,7 +172,7 @@ function Entries({ query, inTopic = false }: { query: Query; inTopic?: boolean }
               <Time at={entry.at} />
               {[actorName(entry.actor), entry.topic, entry.jobId].filter(Boolean).map((part) => ` · ${part}`)}
             </p>
-            {opener(entry)}
+            {details(entry)}
           </>
         )}
       />
@@ -194,54 +191,41 @@ function Outcome({ status, code }: AuditEntryJson) {
   return <Pill colour={status < 500 ? 'retry' : 'dead'}>{code ?? String(status)}</Pill>;
 }
 
-function Opener({
-  entry,
-  isOpen,
-  toggle,
-}: {
-  entry: AuditEntryJson;
-  isOpen: boolean;
-  toggle: (id: string) => void;
-}) {
-  const text = summaryOf(entry);
-  if (text === '') return <>–</>;
-  return (
-    <button type="button" class="opener" aria-expanded={isOpen} onClick={() => toggle(entry.id)}>
-      {text}
-    </button>
-  );
-}
+const isNone = (value: unknown): boolean =>
+  value === null || value === undefined || ['""', '[]', '{}'].includes(JSON.stringify(value));
 
 const textOf = (value: unknown): string =>
-  value === null || value === undefined ? '–' : typeof value === 'string' ? value : JSON.stringify(value);
+  isNone(value) ? '–' : typeof value === 'string' ? value : JSON.stringify(value);
 
-/** In one line: the changed fields, or filter and count. */
-function summaryOf({ detail }: AuditEntryJson): string {
-  if (detail === null) return '';
-  const { changes = [], filter = {}, count } = detail;
-  const [first] = changes;
+type Change = NonNullable<NonNullable<AuditEntryJson['detail']>['changes']>[number];
+
+/** Old and new value; of what was created the new one alone. */
+const changeText = ({ before, after }: Change): string =>
+  isNone(before) ? textOf(after) : `${textOf(before)} → ${textOf(after)}`;
+
+/** The values that were given: what is created has many fields without one. */
+const changesOf = ({ detail }: AuditEntryJson): readonly Change[] =>
+  (detail?.changes ?? []).filter(({ before, after }) => !(isNone(before) && isNone(after)));
+
+/** In one line: the changes, or filter and count. */
+function summaryOf(entry: AuditEntryJson): string {
+  const { filter = {}, count } = entry.detail ?? {};
   return dots(
-    changes.length === 1 && first !== undefined
-      ? `${first.field}: ${textOf(first.before)} → ${textOf(first.after)}`
-      : changes.map(({ field }) => field).join(', '),
+    ...changesOf(entry).map((change) => `${change.field}: ${changeText(change)}`),
     ...Object.entries(filter).map(([name, value]) => `${name}=${textOf(value)}`),
     count !== undefined && t('audit_count', { count: number(count) }),
   );
 }
 
 function Detail({ entry }: { entry: AuditEntryJson }) {
-  const { changes = [], filter = {}, count } = entry.detail ?? {};
+  const { filter = {}, count } = entry.detail ?? {};
   return (
     <Facts
       rows={[
         [t('attempt_time'), <Time key="at" at={entry.at} text={exactClock} />],
         [t('audit_actor'), `${nameOf(entry)} · ${entry.address}`],
-        ...changes.map(
-          ({ field, before, after }): Fact => [
-            wordOf(`field_${field}`, field),
-            `${textOf(before)} → ${textOf(after)}`,
-            true,
-          ],
+        ...changesOf(entry).map(
+          (change): Fact => [wordOf(`field_${change.field}`, change.field), changeText(change), true],
         ),
         ...Object.entries(filter).map(([name, value]): Fact => [name, textOf(value), true]),
         count !== undefined && [t('jobs'), number(count)],

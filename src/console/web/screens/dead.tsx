@@ -14,7 +14,8 @@ import { dayOf, writeQuery } from '../find-query.ts';
 import { number, relative } from '../format.ts';
 import { screenKeys } from '../keys.ts';
 import { type Pages, usePages } from '../pages.ts';
-import { List, PickBar, type Selection, useSelection } from '../parts/list.tsx';
+import { readable } from '../parts/json-view.tsx';
+import { List, PickBar, type Selection, useOpenRow, useSelection } from '../parts/list.tsx';
 import {
   askPurge,
   askRequeue,
@@ -27,6 +28,7 @@ import {
   Card,
   Choice,
   ClearFilters,
+  Code,
   errorText,
   Failure,
   Head,
@@ -224,10 +226,8 @@ function Causes({ groups, examined, complete }: DeadGroupsJson) {
           hours: { head: t('last_12_h'), look: 'spare', cell: ({ hours }) => <Spark hours={hours} /> },
           first: { head: t('first_seen'), look: 'soft extra', cell: ({ firstAt }) => <Time at={firstAt} /> },
           last: {
-            head: t('last_seen'),
-            look: 'soft nowrap',
+            ...{ head: t('last_seen'), look: 'soft nowrap', isNamed: true },
             cell: ({ lastAt }) => <Time at={lastAt} text={relative} />,
-            card: ({ lastAt }) => <Time class="faint" at={lastAt} text={relative} />,
           },
           actions: {
             head: null,
@@ -235,7 +235,7 @@ function Causes({ groups, examined, complete }: DeadGroupsJson) {
             cell: (group) => <CauseActions group={group} isExact={complete} />,
           },
         }}
-        card={{ row: ['topic', 'count'], soft: ['cause', 'last', 'actions'] }}
+        card={{ row: ['topic', 'count'], soft: ['cause', 'last'], act: ['actions'] }}
       />
     </Card>
   );
@@ -344,6 +344,7 @@ function Letters(props: LettersProps) {
   const selection = useSelection(pages.items ?? [], keyOf, filter);
   const { chosen, isAll } = selection;
   const { failure, requeue, purge } = useActions(props, selection);
+  const { isOpen, opener } = useOpenRow();
   // A layout effect: an effect runs after the next frame, and until then the keys would act on the rows that
   // were selected before.
   useLayoutEffect(() => {
@@ -373,6 +374,7 @@ function Letters(props: LettersProps) {
         empty={empty}
         more={pages.more}
         keyOf={keyOf}
+        detail={(job) => (isOpen(keyOf(job)) ? <Code>{readable(job.replyExcerpt)}</Code> : null)}
         selection={may('operate') ? selection : undefined}
         columns={{
           job: { head: t('job'), look: 'cut id', width: 'w3', cell: JobLink },
@@ -383,9 +385,12 @@ function Letters(props: LettersProps) {
             head: t('reply'),
             look: 'cut mono faint spare',
             width: 'w3',
-            cell: ({ replyExcerpt }) => replyExcerpt,
+            cell: (job) => opener(keyOf(job), readable(job.replyExcerpt).replaceAll('\n', ' ')),
           },
-          since: { head: t('dead_since'), look: 'right soft', cell: ({ deadAt }) => <Time at={deadAt} /> },
+          since: {
+            ...{ head: t('dead_since'), look: 'right soft', isNamed: true },
+            cell: ({ deadAt }) => <Time at={deadAt} />,
+          },
         }}
         card={{ row: ['job', 'failure'], faint: ['topic', 'since'] }}
       />

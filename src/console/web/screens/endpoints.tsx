@@ -22,8 +22,6 @@ export function EndpointCard({ topic, isBroker }: { topic: string; isBroker: boo
   const title = t(isBroker ? 'field_broker' : 'endpoint');
   return (
     <Card
-      width={4}
-      fill
       title={title}
       note={data === null ? undefined : t('endpoint_note', { host: data.host })}
       end={

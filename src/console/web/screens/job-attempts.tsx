@@ -6,7 +6,7 @@ import type { AttemptJson, JobJson } from '../../../contract/api/job.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
 import { PointDot, type TimelinePoint } from '../charts/timeline.tsx';
 import { clock, dots, duration, preciseClock } from '../format.ts';
-import { isJson, JsonView } from '../parts/json-view.tsx';
+import { JsonView, readable } from '../parts/json-view.tsx';
 import { Code, type Colour, Pill } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { targetText } from '../topic-command.ts';
@@ -27,11 +27,6 @@ export const shortResult = ({ reason, status }: Pick<AttemptJson, 'reason' | 'st
 /** Amber: the receiver answered with a status of a success, and the settings of the topic said no. */
 export const attemptColour = ({ outcome, reason }: Pick<AttemptJson, 'outcome' | 'reason'>): Colour =>
   outcome === 'delivered' ? 'done' : reason === 'rule' || reason === 'empty_reply' ? 'retry' : 'dead';
-
-/** Line breaks of a reply are stored as \u000d and \u000a. In JSON such an escape may be the reply's own. */
-function readable(excerpt: string): string {
-  return isJson(excerpt) ? excerpt : excerpt.replaceAll('\\u000d', '').replaceAll('\\u000a', '\n');
-}
 
 /** `points`: by time. Between two of them stands the requeue whose time is not known. */
 export function Story({

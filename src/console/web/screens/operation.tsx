@@ -62,7 +62,7 @@ function AllOperations() {
             progress: { head: t('op_progress'), look: 'right nowrap', cell: numbers },
             by: { head: t('op_started_by'), look: 'cut soft', cell: ({ actor }) => actorName(actor) },
             created: {
-              ...{ head: t('op_created'), look: 'right soft nowrap' },
+              ...{ head: t('op_created'), look: 'right soft nowrap', isNamed: true },
               cell: ({ createdAt }) => <Time at={createdAt} />,
             },
           }}

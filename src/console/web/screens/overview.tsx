@@ -11,7 +11,7 @@ import { Horizon } from '../charts/horizon.tsx';
 import { RangeChoice, rangeOf } from '../charts/range.tsx';
 import { Spark } from '../charts/spark.tsx';
 import { duration, number, percent, relative, shortNumber, useSecond, zone } from '../format.ts';
-import { IncidentState } from '../parts/incidents.tsx';
+import { Incidents } from '../parts/incidents.tsx';
 import { List } from '../parts/list.tsx';
 import { askRequeue } from '../parts/operations.tsx';
 import {
@@ -122,7 +122,7 @@ function tilesOf(data: SummaryJson, series: SeriesJson | null): readonly TileFac
     {
       name: 'delivered',
       value: perMinute(newest(series, 'delivered')),
-      unit: t('per_minute'),
+      ...(newest(series, 'delivered') === null ? {} : { unit: t('per_minute') }),
       how: t('pushed_n', { count: perMinute(newest(series, 'pushed')) }),
       spark: <Spark values={finished(series, 'delivered')} colour="done" label={t('delivered')} />,
       to: href('topics'),
@@ -269,33 +269,33 @@ function Troubles({ attention, attentionCount, topics }: SummaryJson) {
             card: Trouble,
           },
           since: {
-            head: t('since'),
-            look: 'nowrap',
+            ...{ head: t('since'), look: 'nowrap', isNamed: true },
             cell: ({ since }) => (since === null ? '–' : <Time at={since} text={relative} />),
           },
           waiting: {
-            head: t('jobs_wait'),
-            look: 'right',
+            ...{ head: t('jobs_wait'), look: 'right', isNamed: true },
             cell: ({ topic, states }) => (
               <a href={hrefQuery(['jobs'], { topic })}>{number(waiting(states))}</a>
             ),
-            card: ({ states }) => `${t('jobs_wait')} ${number(waiting(states))}`,
           },
           late: {
-            head: t('late_time'),
-            look: 'right nowrap',
+            ...{ head: t('late_time'), look: 'right nowrap', isNamed: true },
             cell: Late,
-            card: (line) => (line.oldest === null ? '' : <Late {...line} />),
+            card: (line) => (line.oldest === null ? null : <Late {...line} />),
           },
           dead: {
-            head: t('dead_letters'),
-            look: 'right',
+            ...{ head: t('dead_letters'), look: 'right', isNamed: true },
             cell: ({ topic, states }) => <DeadCount topic={topic} value={states.dead} />,
-            card: ({ states }) => `${t('dead_letters')} ${number(states.dead)}`,
           },
           act: { head: null, look: 'right nowrap', cell: Remedy },
+          cause: { head: '', isOff: true, cell: causeOf },
         }}
-        card={{ row: ['topic', 'problem'], soft: ['waiting', 'late', 'dead'], faint: ['since', 'act'] }}
+        card={{
+          row: ['topic', 'problem'],
+          soft: ['cause', 'since'],
+          faint: ['waiting', 'late', 'dead'],
+          act: ['act'],
+        }}
       />
     </Card>
   );
@@ -379,24 +379,9 @@ function RecentEvents() {
       }
     >
       <Loaded from={poll} what={t('recent_events')} rows={2}>
-        {({ incidents }) =>
-          incidents.length === 0 ? (
-            <Empty>{t('no_events')}</Empty>
-          ) : (
-            <ul class="list">
-              {incidents.slice(0, eventsShown).map((one) => (
-                <li key={`${one.at} ${one.kind} ${one.about} ${one.state}`}>
-                  <IncidentState one={one} all={incidents} />
-                  <span class="grow two">
-                    <span>{[t(`incident_${one.kind}`), one.about].join(' ')}</span>
-                    <small class="faint">{one.detail}</small>
-                  </span>
-                  <Time class="faint num" at={one.at} />
-                </li>
-              ))}
-            </ul>
-          )
-        }
+        {({ incidents }) => (
+          <Incidents shown={incidents.slice(0, eventsShown)} all={incidents} empty={t('no_events')} />
+        )}
       </Loaded>
     </Card>
   );

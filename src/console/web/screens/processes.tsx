@@ -172,8 +172,8 @@ function Table({ processes, error }: { processes: readonly ProcessJson[] | null;
             <State {...process} />
           </button>
           <div class="row faint num">
-            <span>{dots(cpu(process), memory(process))}</span>
-            <span>{uptime(process)}</span>
+            <span>{`${t('cpu')}: ${dots(cpu(process), memory(process))}`}</span>
+            <span>{`${t('uptime')}: ${uptime(process)}`}</span>
           </div>
           {open === process.pid ? <Opened {...process} /> : null}
         </>

@@ -106,10 +106,10 @@ export function Lateness({ series, width }: { series: SeriesJson | null; width: 
   );
 }
 
-export function FailedAttempts({ series }: { series: SeriesJson | null }) {
+export function FailedAttempts({ series, width = 4 }: { series: SeriesJson | null; width?: 4 | 6 }) {
   if (series === null)
     return (
-      <Card width={4} fill title={t('failed_attempts')}>
+      <Card width={width} fill title={t('failed_attempts')}>
         <Waiting rows={4} />
       </Card>
     );
@@ -117,7 +117,7 @@ export function FailedAttempts({ series }: { series: SeriesJson | null }) {
   const most = reasons[0]?.total ?? 1;
   return (
     <Card
-      width={4}
+      width={width}
       fill
       title={t('failed_attempts')}
       note={totals.failed === 0 ? undefined : t('failed_in_range', { count: number(totals.failed) })}

@@ -1,7 +1,7 @@
 // Topic: totals, traffic and lateness over time, delivery in a sentence, retry schedule, why its jobs wait; its
 // jobs, settings and secret. Its health is that of the last five minutes.
 
-import { useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { SeriesJson } from '../../../contract/api/series.ts';
 import type { TopicStatsJson } from '../../../contract/api/stats.ts';
 import type { CapacityJson } from '../../../contract/api/topic.ts';
@@ -132,8 +132,13 @@ function Tabs({ name, tab, jobs }: { name: string; tab: string; jobs: number | n
         ] as const)
       : []),
   ];
+  const nav = useRef<HTMLElement>(null);
+  // On a phone the tabs are wider than the screen.
+  useLayoutEffect(() => {
+    nav.current?.querySelector('[aria-current]')?.scrollIntoView({ inline: 'center', block: 'nearest' });
+  }, [tab]);
   return (
-    <nav class="tabs" aria-label={t('topic')}>
+    <nav class="tabs" aria-label={t('topic')} ref={nav}>
       {tabs.map(([key, word, count]) => (
         <a
           key={key}
@@ -237,13 +242,19 @@ function Figures({
         retry={series.refresh}
       />
       <div class="cols">
-        <Traffic series={series.data} range={range} />
-        <Delivery topic={topic} />
-        <Lateness series={series.data} width={4} />
-        <FailedAttempts series={series.data} />
-        <WhyWaiting capacity={capacity} />
-        <Horizon topic={name} width={8} />
-        <EndpointCard topic={name} isBroker={topic.delivery === 'mq'} />
+        <div class="c8 stack">
+          <Traffic series={series.data} range={range} />
+          <div class="cols">
+            <Lateness series={series.data} width={6} />
+            <FailedAttempts series={series.data} width={6} />
+          </div>
+          <Horizon topic={name} />
+        </div>
+        <div class="c4 stack">
+          <WhyWaiting capacity={capacity} />
+          <Delivery topic={topic} />
+          <EndpointCard topic={name} isBroker={topic.delivery === 'mq'} />
+        </div>
         <RecentAttempts topic={topic} most={6} />
       </div>
     </>
@@ -255,8 +266,6 @@ function Delivery({ topic }: { topic: TopicJson }) {
   const total = waits.reduce((sum, wait) => sum + wait, 0);
   return (
     <Card
-      width={4}
-      fill
       title={t('delivery')}
       end={
         may('admin') ? (
@@ -280,7 +289,7 @@ function Delivery({ topic }: { topic: TopicJson }) {
 }
 
 const WhyWaiting = ({ capacity }: { capacity: Polled<CapacityJson> }) => (
-  <Card width={4} fill title={t('why_not_called')} note={t('per_notifier')}>
+  <Card title={t('why_not_called')} note={t('per_notifier')}>
     <Loaded from={capacity} what={t('why_not_called')} rows={2}>
       {(data) => {
         const reasons = reasonsOf(data);
@@ -289,11 +298,12 @@ const WhyWaiting = ({ capacity }: { capacity: Polled<CapacityJson> }) => (
           <ul class="list">
             {reasons.map(({ from, code, message, remedy }) => (
               <li key={`${from} ${code}`}>
-                <span class="grow two">
+                <span class="grow two sentences">
                   <span>{message}</span>
-                  <small>{dots(from, remedy)}</small>
+                  <small>
+                    {dots(from, remedy)} <span class="mono">{code}</span>
+                  </small>
                 </span>
-                <span class="tag">{code}</span>
               </li>
             ))}
           </ul>

@@ -8,7 +8,7 @@ import type { TopicJson } from '../../../core/topic/settings.ts';
 import { usePoll } from '../api/poll.ts';
 import { may, summary } from '../api/session.ts';
 import { Spark } from '../charts/spark.tsx';
-import { axisClock, dots, duration, number, shortNumber, spoken } from '../format.ts';
+import { axisClock, duration, shortNumber, spoken } from '../format.ts';
 import { type Pages, usePages } from '../pages.ts';
 import { List } from '../parts/list.tsx';
 import { Menu } from '../parts/menu.tsx';
@@ -187,20 +187,19 @@ function Table({
           cell: ({ topic }) => placeOf(topic),
         },
         delayed: {
-          head: t('delayed'),
-          look: 'right',
+          ...{ head: t('delayed'), look: 'right', isNamed: true },
           cell: ({ line }) => <Count value={line?.states.delayed} />,
-          card: ({ line }) =>
-            `${t('delayed')} ${dots(number(line?.states.delayed ?? 0), line && successOf(line.today))}`,
         },
-        due: { head: t('due'), look: 'right', cell: ({ line }) => <Count value={line?.states.ready} /> },
+        due: {
+          ...{ head: t('due'), look: 'right', isNamed: true },
+          cell: ({ line }) => <Count value={line?.states.ready} />,
+        },
         today: {
           ...{ head: t('today_counts'), look: 'right', width: 'wrap' },
           cell: ({ line }) => (line === undefined ? '–' : <Today {...line.today} />),
         },
         success: {
-          head: t('success_rate'),
-          look: 'right',
+          ...{ head: t('success_rate'), look: 'right', isNamed: true },
           cell: ({ line }) => (line === undefined ? '–' : successOf(line.today)),
         },
         took: {
@@ -208,8 +207,7 @@ function Table({
           cell: ({ course }) => <Took at={at} values={course?.durationP95 ?? []} />,
         },
         dead: {
-          head: t('dead_letters'),
-          look: 'right',
+          ...{ head: t('dead_letters'), look: 'right', isNamed: true },
           cell: ({ topic, line }) => <DeadCount topic={topic.topic} value={line?.states.dead} />,
         },
         owner: { head: t('owner'), look: 'soft spare', cell: ({ topic }) => topic.owner },
@@ -227,7 +225,11 @@ function Table({
         },
         title: { head: '', isOff: true, cell: ({ topic }) => topic.title },
       }}
-      card={{ row: ['topic', 'state', 'menu'], soft: ['title', 'delayed'] }}
+      card={{
+        row: ['topic', 'state', 'menu'],
+        soft: ['title', 'success'],
+        faint: ['delayed', 'due', 'dead'],
+      }}
     />
   );
 }

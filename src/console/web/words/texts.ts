@@ -14,6 +14,7 @@ export const texts = {
   unit_ms: ['ms', '毫秒'],
   in_time: ['in {time}', '{time}后'],
   time_ago: ['{time} ago', '{time}前'],
+  just_now: ['just now', '刚刚'],
   bytes: ['{count} bytes', '{count} 字节'],
 
   skip: ['Skip to content', '跳到内容'],
@@ -29,8 +30,8 @@ export const texts = {
   access: ['Access', '访问控制'],
   more: ['More', '更多'],
   find_placeholder: ['Search job ID, topic or body text', '搜索任务 ID、主题或任务体'],
-  live: ['Live · updated {time} ago', '实时 · {time}前更新'],
-  live_now: ['Live · updated just now', '实时 · 刚刚更新'],
+  live: ['Live', '实时'],
+  updated: ['updated {time}', '{time}更新'],
   not_live: ['Last updated {time}', '上次更新 {time}'],
   theme: ['Theme: {theme}', '外观：{theme}'],
   theme_system: ['system', '跟随系统'],
