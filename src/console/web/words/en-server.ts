@@ -1,5 +1,5 @@
-// What to do where jobs of a topic wait, in the words of this page, for the reasons whose own sentence names a
-// command or a call. A test finds those that lack a text.
+// What to do where jobs of a topic wait, in the words of this page, for the reasons whose own sentence names
+// a command or a call. A test finds those that lack a text.
 
 import type { CapacityReason } from '../../../core/capacity-reasons.ts';
 
