@@ -14,9 +14,16 @@ export const restartOptions: ReadonlySet<OptionName> = new Set<OptionName>([
   'journal.retention',
 ]);
 
-/** One sentence about the first such change; null = a reload suffices. */
+/** One sentence about the first such change, with what to do; null = a reload suffices. */
 export function needsRestart(old: Config, next: Config): string | null {
-  if (old.dataDir !== next.dataDir) return `dataDir was changed from ${old.dataDir} to ${next.dataDir}`;
+  // A restart alone would begin with an empty directory.
+  if (old.dataDir !== next.dataDir)
+    return `dataDir was changed from ${old.dataDir} to ${next.dataDir}; dq moves no data: stop it, move the directory, and start it`;
+  const change = changeOf(old, next);
+  return change && `${change}: needs \`dq restart\``;
+}
+
+function changeOf(old: Config, next: Config): string | null {
   // The registry decides which servers are shards; `redis` decides only whether there are any.
   if ((old.redis.length === 0) !== (next.redis.length === 0))
     return 'redis was changed: the jobs would be in another store';

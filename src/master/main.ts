@@ -151,6 +151,10 @@ class Master {
       data,
       log,
       whyNotRestart: () => options.restarting.whyNot(this.#listening()),
+      nextDataDir: () => {
+        const read = options.previewConfig();
+        return read.ok ? read.config.dataDir : null;
+      },
       whyRestart: () => this.#whyRestart(),
     });
   }

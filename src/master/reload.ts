@@ -68,7 +68,7 @@ export class Reload {
     if (!read.ok) return refused(read.reason);
     for (const warning of read.warnings) report(`warning: ${warning}`);
     const change = needsRestart(fleet.current.config, read.config);
-    if (change !== null) return refused(`${change}: needs \`dq restart\``);
+    if (change !== null) return refused(change);
 
     this.#readyMs = readyMsOf('server', read.config);
     const next = makeGeneration(read.config);

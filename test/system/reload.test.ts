@@ -53,6 +53,10 @@ describe('reload', () => {
     const { code, stderr } = await reload(daemon);
     expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining('generation 2') });
     expect(urlOf(daemon)).toBe(`http://127.0.0.1:${second}`);
+    expect(stderr).toContain(
+      `dq: the HTTP API: now on http://127.0.0.1:${second}; http://127.0.0.1:${first} is closed\n`,
+    );
+    expect(stderr).not.toContain('the console: ');
     await until('the old port is closed', () =>
       livez(`http://127.0.0.1:${first}`).then(
         () => false,

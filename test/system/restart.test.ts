@@ -50,6 +50,57 @@ describe('dq restart', () => {
     expect((await dq('get', 't', 'a')).code).toBe(0);
   });
 
+  it('a changed dataDir: says that the data has to be moved, and finds the daemon of the new one', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'dq-moved-'));
+    const [port = 0, consolePort = 0] = await freePorts(2);
+    const [old, next] = [join(directory, 'old'), join(directory, 'next')];
+    const config = (dataDir: string) =>
+      writeFileSync(
+        join(directory, 'dq.yaml'),
+        stringify({
+          dataDir,
+          logDir: join(directory, 'logs'),
+          server: { port },
+          console: { port: consolePort },
+        }),
+      );
+    const dq = (...args: string[]) => runDq(args, { cwd: directory, timeoutMs: 90_000 });
+    onTestFinished(async () => {
+      for (const dataDir of [old, next]) await dq('stop', '--data-dir', dataDir);
+      rmSync(directory, { recursive: true, force: true });
+    });
+    config(old);
+    expect((await dq('start', '-d')).code).toBe(0);
+    await dq('topic', 'add', 't', '--callback', 'http://127.0.0.1:9/');
+    for (const id of ['a', 'b']) await dq('push', 't', '{}', '--id', id, '--delay', '1h');
+    expect((await dq('config', 'test')).stderr).not.toContain('warning');
+
+    config(next);
+    const other = `the daemon at http://127.0.0.1:${port} runs on ${old}: after a change of dataDir `;
+    expect((await dq('config', 'test')).stderr).toContain(`dq: warning: no daemon runs on ${next}; ${other}`);
+    for (const verb of ['reload', 'restart', 'status'])
+      expect(await dq(verb)).toMatchObject({ code: 3, stderr: expect.stringContaining(`; ${other}`) });
+    expect(await dq('reload', '--data-dir', old)).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`dataDir was changed from ${old} to ${next}; dq moves no data: `),
+    });
+    const { code, stderr } = await dq('restart', '--data-dir', old);
+    expect({ code, stderr }).toMatchObject({
+      code: 0,
+      stderr: expect.stringMatching(/: restarted: version /),
+    });
+    expect(stderr).toContain(
+      `dq: warning: dataDir is now ${next}, which is empty; ${old} keeps 2 jobs and its topics, `,
+    );
+    expect((await dq('status')).code).toBe(0);
+
+    config(old);
+    expect((await dq('restart', '--data-dir', next)).stderr).toContain(
+      `dq: dataDir is now ${old}; before, it was ${next}\n`,
+    );
+    expect((await dq('get', 't', 'a')).code).toBe(0);
+  });
+
   it('in the foreground: names the reason why a start would fail; else exits with 75 and waits for it', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'dq-restart-'));
     const pids = join(directory, 'pids');

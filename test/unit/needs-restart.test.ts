@@ -4,11 +4,20 @@ import type { Config } from '../../src/config/options.ts';
 import { defaultConfig } from '../role/rig.ts';
 
 const config = (more: Partial<Config>): Config => ({ ...defaultConfig, dataDir: '/a', ...more });
-const asked = (old: Partial<Config>, next: Partial<Config>) => needsRestart(config(old), config(next));
+/** The change that `dq restart` loads; null: none. */
+function asked(old: Partial<Config>, next: Partial<Config>): string | null {
+  const sentence = needsRestart(config(old), config(next));
+  if (sentence === null) return null;
+  const [, change] = /^(.*): needs `dq restart`$/.exec(sentence) ?? [];
+  expect(change).toBeDefined();
+  return change ?? null;
+}
 
 describe('a change of the configuration needs a restart', () => {
-  it('restart: dataDir changed', () => {
-    expect(asked({}, { dataDir: '/b' })).toBe('dataDir was changed from /a to /b');
+  it('dataDir changed: the data has to be moved', () => {
+    expect(needsRestart(config({}), config({ dataDir: '/b' }))).toBe(
+      'dataDir was changed from /a to /b; dq moves no data: stop it, move the directory, and start it',
+    );
   });
 
   it('restart: redis added or removed', () => {

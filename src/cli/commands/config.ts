@@ -5,6 +5,8 @@ import type { Command } from 'commander';
 import { formatProblem } from '../../config/given.ts';
 import { describeConfig, renderConfigFile } from '../../config/show.ts';
 import { messageOf } from '../../core/errors.ts';
+import { askMaster } from '../../master/control/control-client.ts';
+import { whoElseListens } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';
 import { printData, printItems, say } from '../output/output.ts';
 import { readConfig } from '../read-config.ts';
@@ -36,7 +38,13 @@ function load(flags: ConfigFlags): ReturnType<typeof readConfig> {
 }
 
 async function test(flags: ConfigFlags): Promise<void> {
-  const { file } = load(flags);
+  const { file, config } = load(flags);
+  const isThere = await askMaster(config.dataDir, { cmd: 'where' }).then(
+    (answered) => answered !== null,
+    () => true,
+  );
+  const other = isThere ? null : await whoElseListens(config);
+  if (other !== null) say(`dq: warning: no daemon runs on ${config.dataDir}; ${other}`);
   say(`dq: ${file ?? 'no configuration file; defaults and environment'}: correct`);
 }
 

@@ -1,12 +1,16 @@
 // dq stop, dq restart, dq reload: ask the master through its control socket, and wait for the result.
 
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Command } from 'commander';
 import { options } from '../../config/options.ts';
+import { jobStates } from '../../core/job.ts';
 import type { Answered } from '../../master/control/control-client.ts';
 import { readRunRecord } from '../../master/data/run-record.ts';
 import { monotonicNow, sleep } from '../../runtime/time.ts';
-import { withDataDirectory } from '../daemon/daemon-options.ts';
+import { clientOf, withDataDirectory } from '../daemon/daemon-options.ts';
 import { askDaemon, type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
+import { countJobs } from '../daemon/read-pages.ts';
 import { readinessOf, runsNotReady, warningLine } from '../daemon/readiness.ts';
 import { Exit, exitCodes } from '../exit.ts';
 import { durationOf } from '../flags.ts';
@@ -51,9 +55,8 @@ const command = (program: Command, name: string, description: string): Command =
 
 async function stopDaemon(flags: StopFlags): Promise<void> {
   const timeoutMs = flags.timeout === undefined ? undefined : durationOf('--timeout', flags.timeout);
-  const dataDir = dataDirOf(flags, process.env);
   const answered = await askDaemon(
-    dataDir,
+    flags,
     timeoutMs === undefined ? { cmd: 'stop' } : { cmd: 'stop', timeoutMs },
     (timeoutMs ?? options.shutdownTimeout.max ?? 0) + restMs,
   );
@@ -62,9 +65,15 @@ async function stopDaemon(flags: StopFlags): Promise<void> {
 }
 
 async function restartDaemon(flags: DaemonFlags): Promise<void> {
-  const dataDir = dataDirOf(flags, process.env);
+  const old = dataDirOf(flags, process.env);
   const waitMs = (options.shutdownTimeout.max ?? 0) + restMs;
-  const answered = await askDaemon(dataDir, { cmd: 'restart' }, waitMs);
+  const jobs = await jobsOn(old);
+  let dataDir = old;
+  const answered = await askDaemon(flags, { cmd: 'restart' }, waitMs, (answer) => {
+    if (!('dataDir' in answer)) return;
+    dataDir = answer.dataDir;
+    sayMoved(old, dataDir, jobs);
+  });
   const refused = answered.answers.find((answer) => 'refused' in answer)?.refused;
   if (refused !== undefined)
     throw new Exit('failed', `the restart was rejected, the daemon still runs: ${refused}`);
@@ -93,15 +102,36 @@ async function restartDaemon(flags: DaemonFlags): Promise<void> {
   );
 }
 
+/** Stored jobs; null: unknown. */
+async function jobsOn(dataDir: string): Promise<number | null> {
+  try {
+    return await countJobs(clientOf({ dataDir }), undefined, jobStates);
+  } catch (error) {
+    if (error instanceof Exit) return null;
+    throw error;
+  }
+}
+
+/** Before the next daemon makes its files. */
+function sayMoved(old: string, next: string, jobs: number | null): void {
+  if (existsSync(join(next, 'registry.db'))) {
+    say(`dq: dataDir is now ${next}; before, it was ${old}`);
+    return;
+  }
+  const kept = existsSync(join(old, 'jobs.db')) ? `${jobs ?? 'its'} jobs and its topics` : 'its topics';
+  say(
+    `dq: warning: dataDir is now ${next}, which is empty; ${old} keeps ${kept}, and dq calls none of them. To go on with them: dq stop, move the directory, dq start`,
+  );
+}
+
 function checkEnd({ exit }: Answered, ...expected: readonly number[]): void {
   if (exit === null) throw new Exit('failed', 'the daemon ended before it had finished');
   if (!expected.includes(exit)) throw new Exit('failed', `the daemon ended with code ${exit}`);
 }
 
 async function reloadDaemon(flags: DaemonFlags): Promise<void> {
-  const dataDir = dataDirOf(flags, process.env);
   let rejection: string | null = null;
-  const answered = await askDaemon(dataDir, { cmd: 'reload' }, cliLimits.reloadAnswerMs, (answer) => {
+  const answered = await askDaemon(flags, { cmd: 'reload' }, cliLimits.reloadAnswerMs, (answer) => {
     if ('message' in answer) say(`dq: ${answer.message}`);
     else if ('refused' in answer) rejection = answer.refused;
   });

@@ -41,9 +41,9 @@ async function status(flags: StatusFlags): Promise<void> {
   if (flags.live) {
     await clientOf({ dataDir }).call({ path: ['livez'], signal: timeoutSignal(cliLimits.readyAskMs) });
     say('live');
-  } else if (flags.watch) await watch(dataDir, flags);
+  } else if (flags.watch) await watch(flags);
   else {
-    const daemon = await ask(dataDir);
+    const daemon = await ask(flags);
     if (flags.json) printData(JSON.stringify(daemon));
     else {
       for (const line of summaryOf(daemon)) say(line);
@@ -54,12 +54,12 @@ async function status(flags: StatusFlags): Promise<void> {
   }
 }
 
-async function watch(dataDir: string, flags: StatusFlags): Promise<void> {
+async function watch(flags: StatusFlags): Promise<void> {
   const ending = new AbortController();
   for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => ending.abort());
   const redraws = process.stdout.isTTY === true && !flags.json;
   while (!ending.signal.aborted) {
-    const daemon = await ask(dataDir);
+    const daemon = await ask(flags);
     if (flags.json) printData(JSON.stringify(daemon));
     else {
       const lines = [...summaryOf(daemon), ...tableOf(daemon).split('\n'), ''];
@@ -96,19 +96,21 @@ interface Status extends DaemonStatus {
 }
 
 /** Throws Exit when no daemon runs. */
-async function ask(dataDir: string): Promise<Status> {
+async function ask(flags: StatusFlags): Promise<Status> {
   // A master that ends may close its socket before it has read the question. The second question then finds
   // no daemon.
-  const found = (await answerOf(dataDir)) ?? (await answerOf(dataDir));
+  const found = (await answerOf(flags)) ?? (await answerOf(flags));
   if (found === undefined) throw new Exit('failed', 'the daemon did not answer');
   const { status } = found;
   const asks = status.state === 'ready' && status.url !== null;
-  const { why, warnings } = asks ? await readinessOf(status.url, dataDir) : { why: null, warnings: [] };
+  const { why, warnings } = asks
+    ? await readinessOf(status.url, dataDirOf(flags, process.env))
+    : { why: null, warnings: [] };
   return { ...status, notReady: why, warnings };
 }
 
-async function answerOf(dataDir: string) {
-  const { answers } = await askDaemon(dataDir, { cmd: 'status' });
+async function answerOf(flags: StatusFlags) {
+  const { answers } = await askDaemon(flags, { cmd: 'status' });
   return answers.find((answer) => 'status' in answer);
 }
 

@@ -5,14 +5,20 @@
 import { statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { resolve } from 'node:path';
+import { urlOfHost } from '../../api/http/listen.ts';
 import { readVariable } from '../../config/environment.ts';
 import { formatProblem } from '../../config/given.ts';
 import { loadConfig } from '../../config/load.ts';
+import type { Config } from '../../config/options.ts';
+import type { ConfigJson } from '../../contract/api/daemon.ts';
+import type { ProblemJson } from '../../contract/api/schema.ts';
 import { messageOf } from '../../core/errors.ts';
 import { type Answered, askMaster } from '../../master/control/control-client.ts';
 import type { ControlAnswer, ControlRequest } from '../../master/control/control-protocol.ts';
 import { type RunRecord, readRunRecord } from '../../master/data/run-record.ts';
+import { timeoutSignal } from '../../runtime/time.ts';
 import { Exit } from '../exit.ts';
+import { cliLimits } from '../limits.ts';
 
 export interface DaemonFlags {
   readonly url?: string;
@@ -124,15 +130,45 @@ function baseUrl(text: string, from: string): string {
 /** Throws Exit; its code differs between a daemon that does not run and one that does not answer. `waitMs`:
  *  for the whole answer, default masterLimits.controlCallMs. `onAnswer` receives each line as it comes. */
 export async function askDaemon(
-  dataDir: string,
+  flags: DaemonFlags,
   request: ControlRequest,
   waitMs?: number,
   onAnswer?: (answer: ControlAnswer) => void,
 ): Promise<Answered> {
+  const dataDir = dataDirOf(flags, process.env);
   const answered = await askMaster(dataDir, request, waitMs, onAnswer).catch((error: unknown) => {
     throw unreadable(dataDir, error);
   });
-  if (answered === null)
-    throw new Exit('notRunning', `no daemon is running on ${dataDir} (start one, or give --data-dir)`);
-  return answered;
+  if (answered !== null) return answered;
+  const other = await otherDaemon(flags);
+  throw new Exit(
+    'notRunning',
+    `no daemon is running on ${dataDir} (start one, or give --data-dir)${other === null ? '' : `; ${other}`}`,
+  );
+}
+
+/** One sentence about a daemon on another data directory that has the address of this configuration; null:
+ *  none is known, or a flag or variable names the directory. */
+async function otherDaemon(flags: DaemonFlags): Promise<string | null> {
+  const { env } = process;
+  if (flags.dataDir || readVariable(env, 'dataDir') !== null) return null;
+  const loaded = loadConfig({ flags: {}, env, cwd: process.cwd(), file: flags.config });
+  return loaded.ok ? whoElseListens(loaded.config) : null;
+}
+
+/** As otherDaemon. For a configuration on whose data directory no daemon runs. */
+export async function whoElseListens(config: Config): Promise<string | null> {
+  const url = urlOfHost(config['server.host'], config['server.port']);
+  try {
+    const reply = await fetch(`${url}/v1/config`, {
+      headers: { connection: 'close' },
+      signal: timeoutSignal(cliLimits.readyAskMs),
+    });
+    const { items, code } = (await reply.json()) as Partial<ConfigJson & ProblemJson>;
+    const dataDir = items?.find(({ name }) => name === 'dataDir')?.value ?? 'another data directory';
+    if (items === undefined && code === undefined) return null;
+    return `the daemon at ${url} runs on ${dataDir}: after a change of dataDir stop it with --data-dir, move the directory, and start it`;
+  } catch {
+    return null;
+  }
 }

@@ -20,6 +20,8 @@ export interface ControlOptions {
   readonly log: OpenLog;
   /** one sentence: why a start with the current configuration would fail; null = it would be tried */
   readonly whyNotRestart: () => Promise<string | null>;
+  /** of a start with the current configuration; null: it is wrong */
+  readonly nextDataDir: () => string | null;
   /** one sentence: the code on disk is newer than the master's; null = it is not */
   readonly whyRestart: () => string | null;
 }
@@ -85,11 +87,13 @@ export class ControlCommands implements ControlHandlers {
     return outcome.flaws.length === 0 ? 0 : exitPartly;
   }
 
-  async restart(): Promise<string | null> {
-    const { supervisor, log, whyNotRestart } = this.#options;
+  async restart(answer: (answer: ControlAnswer) => void): Promise<string | null> {
+    const { supervisor, data, log, whyNotRestart, nextDataDir } = this.#options;
     const why = await whyNotRestart();
     if (why !== null) return why;
     if (supervisor.state === 'draining') return 'the daemon is being stopped';
+    const dataDir = nextDataDir();
+    if (dataDir !== null && dataDir !== data.path) answer({ dataDir });
     log.notice('restarting');
     this.#startsAgain = true;
     supervisor.stop();

@@ -45,6 +45,8 @@ export type ControlAnswer =
   | { readonly status: DaemonStatus }
   | { readonly url: string | null }
   | { readonly message: string }
+  /** of the next start, where a restart begins on another one */
+  | { readonly dataDir: string }
   /** why the reload has changed nothing, or the restart has ended nothing */
   | { readonly refused: string }
   | { readonly done: true; readonly exit: number };

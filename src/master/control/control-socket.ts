@@ -16,7 +16,7 @@ export interface ControlHandlers {
   /** Resolves with the exit code of the command. */
   reload(answer: (answer: ControlAnswer) => void): Promise<number>;
   /** Begins a stop with a start after it; returns why not, or null. */
-  restart(): Promise<string | null>;
+  restart(answer: (answer: ControlAnswer) => void): Promise<string | null>;
   reopenLogs(): void;
 }
 
@@ -77,6 +77,7 @@ export class ControlSocket {
     const end = (exit: number, ...answers: ControlAnswer[]): void => {
       socket.end([...answers, { done: true, exit } as const].map(line).join(''));
     };
+    const tell = (answer: ControlAnswer): void => void socket.write(line(answer));
     const asked = parse(request);
     switch (asked?.cmd) {
       case 'status':
@@ -98,13 +99,13 @@ export class ControlSocket {
         this.#handlers.stop(asked.timeoutMs);
         break;
       case 'restart':
-        void this.#handlers.restart().then((refused) => {
+        void this.#handlers.restart(tell).then((refused) => {
           if (refused === null) this.#waiting.add(socket);
           else end(1, { refused });
         });
         break;
       case 'reload':
-        void this.#handlers.reload((answer) => void socket.write(line(answer))).then((exit) => end(exit));
+        void this.#handlers.reload(tell).then((exit) => end(exit));
         break;
       default:
         end(2, {

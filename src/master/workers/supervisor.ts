@@ -127,19 +127,22 @@ export class Supervisor implements SlotHost {
     await fleet.until(() => this.#phase !== 'starting');
     service.reloading();
     this.#history.begin(wallNow());
+    const tell = (line: string): void => {
+      log.notice(`reload: ${line}`);
+      this.#history.line(line);
+      report(line);
+    };
+    const before = this.#addresses();
     this.#reloading = new Reload({
       fleet,
       readConfig,
       makeGeneration: (config) => new Generation(config, this, drawIncarnation, fleet.current),
       onChanged: onReloaded,
-      report: (line) => {
-        log.notice(`reload: ${line}`);
-        this.#history.line(line);
-        report(line);
-      },
+      report: tell,
     });
     const outcome = await this.#reloading.run();
     this.#reloading = null;
+    if (outcome.kind === 'reloaded') for (const line of movedListeners(before, this.#addresses())) tell(line);
     this.#history.end(outcome, fleet.current.number, wallNow());
     this.#metrics.metrics.count('dq_reloads_total', 1, outcome.kind);
     if (outcome.kind === 'refused') log.error(`reload: rejected, nothing has changed: ${outcome.reason}`);
@@ -210,6 +213,16 @@ export class Supervisor implements SlotHost {
 
   get noDeliveries(): boolean {
     return this.#options.config.noDeliveries;
+  }
+
+  /** by the name of the listener */
+  #addresses(): Addresses {
+    const { url, console, compat } = this;
+    return {
+      ...(url === null ? {} : { 'the HTTP API': url }),
+      ...(console === null ? {} : { 'the console': console.url }),
+      ...compat,
+    };
   }
 
   // SlotHost
@@ -398,4 +411,17 @@ export class Supervisor implements SlotHost {
     if (exitCode === exitCrashLoop) this.#relay.gaveUp(reason);
     this.stop();
   }
+}
+
+type Addresses = Readonly<Record<string, string>>;
+
+/** A line for each listener that a reload has moved, opened or closed: its clients need another address. */
+function movedListeners(before: Addresses, after: Addresses): readonly string[] {
+  return [...new Set([...Object.keys(before), ...Object.keys(after)])]
+    .filter((name) => before[name] !== after[name])
+    .map((name) => {
+      const [old, next] = [before[name], after[name]];
+      const opened = next === undefined ? [] : [`now on ${next}`];
+      return `${name}: ${[...opened, ...(old === undefined ? [] : [`${old} is closed`])].join('; ')}`;
+    });
 }
