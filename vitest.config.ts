@@ -12,6 +12,7 @@ const slow = [
   // Processes that wait for real limits, that reload, or that share servers
   'test/role/{broker,console-system,incidents,intake-body-budget,intake-connections,intake-drain,mailer}.test.ts',
   'test/role/{compat-php,compat-http,grpc}.test.ts',
+  'test/clients/*.test.ts',
   'test/system/compat.test.ts',
   'test/role/{operations,queued-lookups,remove-topic,store-maintenance,test-call}.test.ts',
   'test/system/{console,console-jobs,console-screens,console-secrets}.test.ts',
@@ -38,7 +39,7 @@ const release = [
 const include = {
   unit: ['test/unit/*.test.ts'],
   roles: ['test/{conformance,role}/*.test.ts'],
-  processes: ['test/{fault,system}/*.test.ts'],
+  processes: ['test/{clients,fault,system}/*.test.ts'],
 };
 
 // Without --mode every test can be named: `npx vitest run test/fault/kill.test.ts`.

@@ -38,6 +38,7 @@ const contents: Readonly<Record<Language, readonly (readonly [group: string, pag
           'concepts',
           'console',
           'pushing',
+          'clients',
           'receiving',
           'pulling',
           'brokers',

@@ -34,6 +34,8 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   'journal/ship': ['core', 'runtime', 'ports', 'telemetry', 'registry/sql', 'journal', 'journal/record'],
   'journal/heal': ['core', 'runtime', 'ports', 'telemetry', 'journal', 'journal/ship'],
   sink: ['core'],
+  // Programs of others
+  clients: [],
   // Checks by dq doctor and the console, which look at servers and files themselves
   doctor: ['broker', 'core', 'mail', 'runtime', 'config', 'process', 'registry/sql', 'store', 'master'],
   // The contract of the HTTP API

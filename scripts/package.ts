@@ -30,7 +30,8 @@ const manifest = readManifest('.');
 
 const { values: given } = parseArgs({ options: { to: { type: 'string', default: '.' } } });
 rmSync(packageDirectory, { recursive: true, force: true });
-for (const path of ['bin', 'sql', 'src/manual', 'src/proto', 'LICENSE', 'README.md']) copy(path);
+for (const path of ['bin', 'sql', 'src/clients', 'src/manual', 'src/proto', 'LICENSE', 'README.md'])
+  copy(path);
 for (const name of scripts) copy(`scripts/${name}`);
 // The code that V8 compiled is of this machine's Node.
 copy('dist', (path) => !/\.cjs\.\w+$/.test(path));

@@ -8,7 +8,7 @@ import { runTool } from './server-process.ts';
 
 export const serviceKinds = ['redis', 'mysql', 'rabbitmq', 'activemq', 'grpc'] as const;
 export type ServiceKind = (typeof serviceKinds)[number];
-type ProgramKind = ServiceKind | 'php' | 'shells' | 'browser';
+type ProgramKind = ServiceKind | 'php' | 'phpCurl' | 'laravel' | 'shells' | 'browser';
 
 const needed: Readonly<
   Record<ProgramKind, { readonly programs: readonly string[]; readonly packages: readonly string[] }>
@@ -24,6 +24,13 @@ const needed: Readonly<
   activemq: { programs: ['activemq', 'java'], packages: ['activemq', 'default-jre-headless'] },
   // 3 MB. Go, the fifth language of src/manual/signatures.md, would be 80 MB.
   php: { programs: ['php'], packages: ['php-cli'] },
+  // Its file has the version of PHP in its path.
+  phpCurl: { programs: ['php', '/var/lib/dpkg/info/php-curl.list'], packages: ['php-cli', 'php-curl'] },
+  // 11 MB: the worker of Laravel, for the queue driver of the PHP client.
+  laravel: {
+    programs: ['php', '/usr/share/php/Illuminate/Queue/autoload.php'],
+    packages: ['php-cli', 'php-curl', 'php-illuminate-queue'],
+  },
   // 9 MB: a client of the C implementation of gRPC, and the compiler of its messages.
   grpc: {
     programs: ['protoc', '/usr/bin/python3', '/usr/lib/python3/dist-packages/grpc/__init__.py'],

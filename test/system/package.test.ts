@@ -30,7 +30,14 @@ const readJson = (path: string): unknown => JSON.parse(readFileSync(path, 'utf8'
 /** Everything that the package contains, in order. */
 function wantedFiles(): string[] {
   const scripts = ['examples', 'grafana', 'logrotate', 'nginx', 'prometheus', 'supervisor', 'systemd'];
-  const whole = ['sql', 'src/manual', 'src/proto', ...scripts.map((name) => `scripts/${name}`), 'dist'];
+  const whole = [
+    'sql',
+    'src/clients',
+    'src/manual',
+    'src/proto',
+    ...scripts.map((name) => `scripts/${name}`),
+    'dist',
+  ];
   const sqlite = 'node_modules/@photostructure/sqlite';
   const binaries = ['arm64', 'x64'].flatMap((cpu) =>
     ['glibc', 'musl'].map((libc) => `prebuilds/linux-${cpu}/@photostructure+sqlite.${libc}.node`),
