@@ -68,6 +68,7 @@ CREATE TABLE IF NOT EXISTS session (
   token_id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL, -- the session ends with this token
   signed_in_by VARCHAR(20) NOT NULL, -- token, link, machine
   address VARCHAR(64) NOT NULL, -- IP address of the sign-in
+  browser VARCHAR(64) NOT NULL, -- names of the browser and its system; empty: unknown
   created_at BIGINT NOT NULL, -- epoch ms
   used_at BIGINT NOT NULL,
   ends_at BIGINT NOT NULL, -- at the latest
@@ -215,5 +216,5 @@ CREATE TABLE IF NOT EXISTS leader_process (
   PRIMARY KEY (instance, incarnation)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 INSERT IGNORE INTO migration (number, name, checksum, applied_at)
-  VALUES (1, 'tables', '7445c20de09b76689b1b8f7c8edaf94cad5df288b6dbbd294c09aa82cbdcf4ba', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
+  VALUES (1, 'tables', 'c7f8264ab6f6292d619a0879cdc5338deaa424a6f016976714b261f385829426', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
 

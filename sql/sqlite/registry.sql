@@ -66,6 +66,7 @@ CREATE TABLE session (
   token_id TEXT, -- the session ends with this token
   signed_in_by TEXT NOT NULL, -- token, link, machine
   address TEXT NOT NULL, -- IP address of the sign-in
+  browser TEXT NOT NULL, -- names of the browser and its system; empty: unknown
   created_at INTEGER NOT NULL, -- epoch ms
   used_at INTEGER NOT NULL,
   ends_at INTEGER NOT NULL -- at the latest
@@ -121,5 +122,5 @@ CREATE TABLE schedule (
 );
 CREATE INDEX schedule_due ON schedule (next_at);
 INSERT INTO migration (number, name, checksum, applied_at)
-  VALUES (1, 'tables', '75a76fa7ba761080306e3e8b564edab937ffae1b559a716c23b5ee702b3c4378', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
+  VALUES (1, 'tables', 'f8e3f443465f0ba8689756195cd2b02ff78f5ee26200aa718fed853d59d8abbe', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
 COMMIT;

@@ -8,7 +8,13 @@ import { auditNote } from '../api/http/audit-note.ts';
 import type { Config } from '../config/options.ts';
 import { signInSchema, signOutSchema } from '../contract/api/session.ts';
 import { DqError, invalidField } from '../core/errors.ts';
-import { digestHalves, linkDigestOf, makeSessionHalves, type SessionRecord } from '../core/session.ts';
+import {
+  browserOf,
+  digestHalves,
+  linkDigestOf,
+  makeSessionHalves,
+  type SessionRecord,
+} from '../core/session.ts';
 import { allRights, type Caller, digestOf, type Rights, tokenIdOf } from '../core/token.ts';
 import type { Registry } from '../ports/registry.ts';
 import { endOf, type SessionBook } from '../registry/session-book.ts';
@@ -72,6 +78,7 @@ export function sessionRoutes(api: Api, options: SessionRoutesOptions): void {
         tokenId,
         signedInBy,
         address,
+        browser: browserOf(raw.headers['user-agent'] ?? ''),
         createdAt: at,
         usedAt: at,
         endsAt: at + config['console.sessionMax'],

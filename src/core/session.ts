@@ -21,6 +21,8 @@ export interface SessionRecord extends Rights {
   readonly signedInBy: (typeof signInKinds)[number];
   /** IP address of the sign-in */
   readonly address: string;
+  /** of the sign-in, as browserOf names it */
+  readonly browser: string;
   /** epoch ms */
   readonly createdAt: number;
   /** of the last use that was recorded, epoch ms */
@@ -56,6 +58,29 @@ export function makeSessionHalves(): { readonly id: string; readonly cookie: str
 export function makeSignInLink(): string {
   return `dql_${makeSecret()}`;
 }
+
+/** Patterns in a user agent. Edge also names Chrome, and Chrome Safari: the first one that matches counts. */
+const browsers = [
+  ['Edge', /Edg\w*\//],
+  ['Opera', /OPR\//],
+  ['Firefox', /(?:Firefox|FxiOS)\//],
+  ['Chrome', /(?:Chrome|CriOS)\//],
+  ['Safari', /Safari\//],
+] as const;
+const systems = [
+  ['Android', /Android/],
+  ['iOS', /iPhone|iPad/],
+  ['Windows', /Windows/],
+  ['macOS', /Mac OS/],
+  ['ChromeOS', /CrOS/],
+  ['Linux', /Linux/],
+] as const;
+
+/** "Firefox, Linux": tells the sessions of a person apart. Leaves out what it does not know. */
+export const browserOf = (userAgent: string): string =>
+  [browsers, systems]
+    .flatMap((names) => names.find(([, pattern]) => pattern.test(userAgent))?.[0] ?? [])
+    .join(', ');
 
 function makeSecret(): string {
   return randomBytes(limits.tokenBytes).toString('base64url');

@@ -197,6 +197,15 @@ describe('a session', () => {
     for (const halves of [b, c, d]) await hasEnded(halves);
   });
 
+  it('is listed with the names of its browser and system', async () => {
+    const agent = 'Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0';
+    const { halves } = await console.signIn({}, { 'user-agent': agent });
+    const { json } = await console.send('GET', '/v1/sessions', halvesIn(halves ?? {}));
+    const own = json.items.find(({ isOwn }: { isOwn: boolean }) => isOwn);
+    expect(own).toMatchObject({ browser: 'Firefox, Linux' });
+    await console.send('DELETE', '/v1/session', halvesIn(halves ?? {}));
+  });
+
   it('a second sign-in of a browser ends its first session', async () => {
     const first = await signInHere();
     await console.signIn({}, halvesIn(first));

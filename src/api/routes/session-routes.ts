@@ -95,7 +95,7 @@ export function sessionRoutes(api: Api, { role }: ApiContext, tokens: TokenBook)
 
 /** `own`: id of the session that asks. */
 function sessionJson(session: SessionRecord, idleMs: number, own: string | undefined) {
-  const { id, name, scopes, topics, signedInBy, address, createdAt, usedAt } = session;
+  const { id, name, scopes, topics, signedInBy, address, browser, createdAt, usedAt } = session;
   return {
     id,
     name,
@@ -103,6 +103,7 @@ function sessionJson(session: SessionRecord, idleMs: number, own: string | undef
     topics,
     signedInBy,
     address,
+    browser,
     isOwn: id === own,
     createdAt: new Date(createdAt).toISOString(),
     usedAt: new Date(usedAt).toISOString(),

@@ -97,6 +97,7 @@ async function list(flags: DaemonOptions): Promise<void> {
       TOPICS: 'topics',
       'SIGNED IN BY': 'signedInBy',
       ADDRESS: 'address',
+      BROWSER: 'browser',
       'USED AT': instantOf('usedAt'),
       'ENDS AT': instantOf('endsAt'),
     });

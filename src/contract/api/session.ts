@@ -116,6 +116,7 @@ const Session = closed(
       description: 'token; link; machine: without a sign-in, while no access token exists',
     }),
     address: text('IP address of the sign-in', '127.0.0.1'),
+    browser: text('names of the browser and its system; empty: unknown', 'Firefox, Linux'),
     isOwn: flag('the session of this call'),
     createdAt: instant('when it began'),
     usedAt: instant('a recent use; not every use is recorded'),

@@ -23,7 +23,14 @@ const session = (more: Partial<SessionRecord> = {}): SessionRecord => {
     id: makeSessionHalves().id,
     ...digestHalves(`cookie ${made}`, `key ${made}`),
     ...{ name: 'li.wei', scopes: ['read', 'operate'], topics: ['order.*'], tokenId: null },
-    ...{ signedInBy: 'link', address: '::1', createdAt: made, usedAt: made, endsAt: 1_000_000 },
+    ...{
+      signedInBy: 'link',
+      address: '::1',
+      browser: 'Firefox, Linux',
+      createdAt: made,
+      usedAt: made,
+      endsAt: 1_000_000,
+    },
     ...more,
   };
 };
@@ -87,10 +94,10 @@ export const sessionCases: readonly RegistryCase[] = [
       const rows = Array.from(
         { length: limits.sessionsMax - 2 },
         (_, i) =>
-          `('${hex(i, 12)}', '${hex(i, 64)}', '${hex(i, 64)}', 'n', '[]', '[]', NULL, 'link', '', 0, ${i + 100_000}, 9000000)`,
+          `('${hex(i, 12)}', '${hex(i, 64)}', '${hex(i, 64)}', 'n', '[]', '[]', NULL, 'link', '', '', 0, ${i + 100_000}, 9000000)`,
       );
       await run(
-        `INSERT INTO session (id, cookie_digest, key_digest, name, scopes, topics, token_id, signed_in_by, address, created_at, used_at, ends_at) VALUES ${rows.join(', ')}`,
+        `INSERT INTO session (id, cookie_digest, key_digest, name, scopes, topics, token_id, signed_in_by, address, browser, created_at, used_at, ends_at) VALUES ${rows.join(', ')}`,
       );
       await registry.useSession(kept.id, 90_000);
       await registry.createSession(session({ createdAt: 3_000, usedAt: 200_000 }));

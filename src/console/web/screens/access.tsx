@@ -268,6 +268,7 @@ function Sessions({ from: { data, error, refresh } }: { from: Polled<{ items: re
           name: { head: t('name'), cell: SessionName },
           scopes: { head: t('scopes'), cell: (session) => session.scopes.join(' ') },
           by: { head: t('signed_in_by'), cell: ({ signedInBy }) => t(`by_${signedInBy}`) },
+          browser: { head: t('browser'), cell: ({ browser }) => browser || '–' },
           address: { head: t('address'), look: 'mono', cell: ({ address }) => address },
           used: {
             ...{ head: t('last_used'), look: 'soft', isNamed: true },
@@ -286,7 +287,7 @@ function Sessions({ from: { data, error, refresh } }: { from: Polled<{ items: re
             ),
           },
         }}
-        card={{ row: ['name', 'end'], soft: ['by', 'address'], faint: ['used', 'ends'] }}
+        card={{ row: ['name', 'end'], soft: ['browser', 'address'], faint: ['used', 'ends'] }}
       />
     </>
   );

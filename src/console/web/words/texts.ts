@@ -47,6 +47,7 @@ export const texts = {
   ],
   dismiss: ['Dismiss', '关闭'],
   show_expired: ['Show {count} expired', '显示 {count} 个已过期'],
+  browser: ['Browser', '浏览器'],
   this_session: ['this browser', '当前浏览器'],
   required_label: ['{label} (required)', '{label}（必填）'],
   still_missing: ['Still missing: {names}', '还缺：{names}'],

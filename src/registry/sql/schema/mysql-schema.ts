@@ -87,6 +87,7 @@ export const mysqlSchema: Schema = {
   token_id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL, -- the session ends with this token
   signed_in_by VARCHAR(20) NOT NULL, -- token, link, machine
   address VARCHAR(64) NOT NULL, -- IP address of the sign-in
+  browser VARCHAR(64) NOT NULL, -- names of the browser and its system; empty: unknown
   created_at BIGINT NOT NULL, -- epoch ms
   used_at BIGINT NOT NULL,
   ends_at BIGINT NOT NULL, -- at the latest

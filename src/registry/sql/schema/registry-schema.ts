@@ -9,7 +9,7 @@
 //                  so the table is bounded. A row per day would need cleanup, and nothing shows older days.
 // token            one row per access token: its digest, which does not reveal it, its rights, when it ends
 //                  and was last used
-// session          one row per console session: digests of its two halves, its rights and end times
+// session          one row per console session: digests of its two halves, its rights, browser and end times
 // sign_in_link     unused links that begin a session: their digests and rights
 // operation        bulk work: its record and the state of its work as JSON, and the lease of its process
 // series           per topic, step and writer what happened in the step (core/series.ts). Bounded by the
@@ -59,6 +59,7 @@ export interface RegistrySchema extends MigrationSchema {
     token_id: string | null;
     signed_in_by: string;
     address: string;
+    browser: string;
     created_at: number;
     used_at: number;
     ends_at: number;
@@ -192,6 +193,7 @@ export const registrySchema: Schema = {
   token_id TEXT, -- the session ends with this token
   signed_in_by TEXT NOT NULL, -- token, link, machine
   address TEXT NOT NULL, -- IP address of the sign-in
+  browser TEXT NOT NULL, -- names of the browser and its system; empty: unknown
   created_at INTEGER NOT NULL, -- epoch ms
   used_at INTEGER NOT NULL,
   ends_at INTEGER NOT NULL -- at the latest
