@@ -16,6 +16,11 @@ export interface AlertEntry extends JobKey {
   readonly state: AlertState;
 }
 
+export interface AlertPage extends Page<AlertEntry> {
+  /** all entries; absent from a store of the previous generation */
+  readonly total?: number;
+}
+
 export interface AlertOutbox {
   /** Topics with an owed entry and no mail within windowMs, longest wait first. */
   due(windowMs: number): Promise<readonly string[]>;
@@ -30,5 +35,5 @@ export interface AlertOutbox {
   /** State of the entry of this version of a job; null: it has none. */
   stateOf(job: JobKey & { readonly version: Version }): Promise<AlertEntry['state'] | null>;
   /** Newest death first. */
-  list(limit: number, cursor: string | null): Promise<Page<AlertEntry>>;
+  list(limit: number, cursor: string | null): Promise<AlertPage>;
 }

@@ -463,9 +463,9 @@ export class Model extends ModelState {
     return alert?.topic === topic && alert.id === id ? this.alertEntry(alert).state : null;
   }
 
-  listAlerts(limit: number, cursor: string | null): port.Page<port.AlertEntry> {
+  listAlerts(limit: number, cursor: string | null): port.AlertPage {
     const entries = [...this.alerts.values()].map((alert) => this.alertEntry(alert));
-    return pageOf(entries.sort(byDeath).reverse(), limit, cursor);
+    return { ...pageOf(entries.sort(byDeath).reverse(), limit, cursor), total: entries.length };
   }
 
   // Surveys

@@ -39,6 +39,7 @@ export function alertRoutes(api: Api, { role }: ApiContext): void {
         incidents: own.map(incidentJson),
         ...(cursor === undefined ? { mail } : {}),
         items: page.items.map(alertJson),
+        ...(page.total === undefined ? {} : { total: page.total }),
         nextCursor: page.nextCursor,
         missing: page.missing,
       };

@@ -5,6 +5,7 @@ import { incidentKinds } from '../../core/incident.ts';
 import { alertStates } from '../../core/job.ts';
 import {
   closed,
+  count,
   countOrNull,
   DeadReason,
   FinishedAttempts,
@@ -97,6 +98,9 @@ export const listAlertsSchema = {
           ),
         ),
         items: Type.Array(Alert),
+        total: Type.Optional(
+          count('number of all alerts; absent for the time of a reload from an earlier build', 1_240),
+        ),
         nextCursor: NextCursor,
         missing: Missing,
       }),

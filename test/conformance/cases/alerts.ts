@@ -207,6 +207,7 @@ export const alertCases: readonly Case[] = [
       ['1', 'sent'],
     ]);
     expect(third.nextCursor).toBeNull();
+    expect([first.total, second.total, third.total]).toEqual([5, 6, 6]);
     const { alerts } = await trial.dump();
     expect([...seen].sort((a, b) => a.version - b.version)).toEqual(
       alerts.filter((entry) => entry.id !== 'newer'),

@@ -122,6 +122,12 @@ const alertMutants: readonly Mutant[] = [
         return state === 'claimed' ? 'owed' : state;
       }),
     },
+    'alerts list: lists every alert, newest death first, in pages': {
+      'total counts the alerts of the page': change('listAlerts', (right) => (limit, cursor) => {
+        const page = right(limit, cursor);
+        return { ...page, total: page.items.length };
+      }),
+    },
     'alerts due: names topics with owed alerts, the longest owed first': {
       'topics are due by name': change('due', (right) => (windowMs) => [...right(windowMs)].sort()),
     },

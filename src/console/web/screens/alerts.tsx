@@ -110,6 +110,7 @@ function Outbox({ first }: { first: AlertsJson }) {
   return (
     <Card
       title={t('outbox')}
+      note={first.total === undefined ? undefined : number(first.total)}
       end={
         <span class="fields">
           {alertStates.map((state) => {

@@ -33,14 +33,19 @@ export function alertCalls(shards: Shards): AlertOutbox {
       const from = placeOf(cursor, newest);
       const { answers, missing } = await askAll(shards, async (partition) => {
         const reply = await shards.run('alertList', partition, [limit, from.at, from.version]);
-        const [now, more, ...found] = reply as [number, number, ...AlertReply[]];
+        const [now, more, total, ...found] = reply as [number, number, number, ...AlertReply[]];
         const items = found.map(([topic, version, record]) =>
           readAlert(topic.toString(), version, record, now),
         );
         const last = items.at(-1);
-        return { items, edge: more === 1 && last !== undefined ? byDeath(last) : null };
+        return { items, total, edge: more === 1 && last !== undefined ? byDeath(last) : null };
       });
-      return { ...mergedPage<AlertEntry>(answers, byDeath, isEarlier, limit), ...namingMissing(missing) };
+      const total = answers.reduce((sum, answer) => sum + answer.total, 0);
+      return {
+        ...mergedPage<AlertEntry>(answers, byDeath, isEarlier, limit),
+        total,
+        ...namingMissing(missing),
+      };
     },
   };
 }

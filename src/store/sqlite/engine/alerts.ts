@@ -4,7 +4,7 @@
 
 import type { AttemptRecord, JobKey, SettledAlert, Version } from '../../../core/job.ts';
 import { alertCodes, buryReasonCodes } from '../../../core/stored-codes.ts';
-import type { AlertEntry, Page } from '../../../ports/job-store.ts';
+import type { AlertEntry, AlertPage } from '../../../ports/job-store.ts';
 import type { Statement } from '../../../runtime/database.ts';
 import { cursorOf, newest, placeOf } from '../../pages.ts';
 import { dead } from '../file/schema.ts';
@@ -22,6 +22,7 @@ export class Alerts {
   readonly #due: Statement;
   readonly #owed: Statement;
   readonly #page: Statement;
+  readonly #count: Statement;
   readonly #find: Statement;
   readonly #setState: Statement;
   readonly #remove: Statement;
@@ -54,6 +55,7 @@ export class Alerts {
       `SELECT ${columns} FROM alert WHERE (dead_at, version) < (?, ?) ORDER BY dead_at DESC, version DESC LIMIT ?`,
       { returnArrays: true },
     );
+    this.#count = db.prepare('SELECT count(*) FROM alert', { returnArrays: true });
     this.#find = db.prepare(`SELECT ${columns} FROM alert WHERE version = ?`, { returnArrays: true });
     this.#setState = db.prepare('UPDATE alert SET state = ?, claimed_until = ? WHERE version = ?');
     this.#remove = db.prepare('DELETE FROM alert WHERE version = ?');
@@ -102,13 +104,15 @@ export class Alerts {
     return entry.topic === topic && entry.id === id ? entry.state : null;
   }
 
-  list(limit: number, cursor: string | null): Page<AlertEntry> {
+  list(limit: number, cursor: string | null): AlertPage {
     const place = placeOf(cursor, newest);
     const rows = this.#page.all(place.at, place.version, limit + 1) as unknown[][];
     const items = rows.slice(0, limit).map((row) => this.#entryOf(row));
     const last = items.at(-1);
+    const [total] = this.#count.get() as [number];
     return {
       items,
+      total,
       nextCursor:
         last !== undefined && rows.length > limit
           ? cursorOf({ at: last.deadAt, version: last.version })
