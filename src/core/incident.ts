@@ -9,6 +9,8 @@ export const incidentKinds = [
   'store',
   'redis',
   'late',
+  'failing',
+  'paused',
   'journal',
   'went_back',
 ] as const;
@@ -23,7 +25,7 @@ export interface Incident {
   /** rises with time, never used twice in a data directory */
   readonly id: number;
   readonly kind: (typeof incidentKinds)[number];
-  /** the failing part where several can fail at once: a role, a server; else '' */
+  /** the failing part where several can fail at once: a role, a server, a receiver, a topic; else '' */
   readonly about: string;
   readonly state: 'begun' | 'over';
   /** epoch ms by this machine's clock */
@@ -53,12 +55,15 @@ export function openIncidents(oldestFirst: readonly Incident[]): readonly Incide
   return [...last.values()].filter(({ state }) => state === 'begun');
 }
 
-export interface Help {
+interface HelpCommand {
   readonly command: string;
   /** what the command does: the end of a sentence about it */
   readonly does: string;
+}
+
+export interface Help extends HelpCommand {
   /** further commands */
-  readonly also?: readonly Pick<Help, 'command' | 'does'>[];
+  readonly also?: readonly HelpCommand[];
   /** a sentence on the log files with the cause; absent: the command shows it */
   readonly logs?: string;
   /** path of the console's screen about it */
@@ -66,14 +71,19 @@ export interface Help {
 }
 
 /** What a person runs who reads that a receiver fails. */
-export const receiverCommands = (topic: string): readonly Pick<Help, 'command' | 'does'>[] => [
+export const receiverCommands = (topic: string): readonly [HelpCommand, ...HelpCommand[]] => [
   { command: `dq explain ${topic}`, does: 'says what the receiver does, and what waits' },
   { command: `dq topic test ${topic}`, does: 'makes one call that changes no job' },
   { command: `dq topic pause ${topic}`, does: 'stops the calls' },
 ];
 
 /** What a person runs and opens while the failure state lasts. */
-export function helpOf({ kind, about, oldest }: Pick<Incident, 'kind' | 'about' | 'oldest'>): Help {
+export function helpOf({
+  kind,
+  about,
+  oldest,
+  topic,
+}: Pick<Incident, 'kind' | 'about' | 'oldest' | 'topic'>): Help {
   switch (kind) {
     case 'crash_loop':
       return {
@@ -99,6 +109,12 @@ export function helpOf({ kind, about, oldest }: Pick<Incident, 'kind' | 'about' 
         does: 'says what holds the jobs of the topic',
         screen: ['topics', ...(oldest === undefined ? [] : [oldest.topic])],
       };
+    case 'failing': {
+      const [explain, ...also] = receiverCommands(topic ?? 'TOPIC');
+      return { ...explain, also, screen: ['topics', ...(topic === undefined ? [] : [topic])] };
+    }
+    case 'paused':
+      return { command: `dq topic resume ${about}`, does: 'lets dq call them', screen: ['topics', about] };
     case 'journal':
       return { command: 'dq journal', does: 'shows the spool, the lag and the instances', screen: ['store'] };
     case 'went_back':

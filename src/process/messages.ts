@@ -88,7 +88,8 @@ export type ToWorker =
   | { readonly kind: 'config'; readonly call: number; readonly config: ConfigState }
   /** to a notifier or upkeep: asks for an `answer` with the same number */
   | { readonly kind: 'ask'; readonly call: number; readonly question: Question }
-  /** to a server or console: the answers to its `ask` with the same number, one for each asked process */
+  /** to a server, console or upkeep: the answers to its `ask` with the same number, one for each process that
+   *  was asked */
   | { readonly kind: 'answers'; readonly call: number; readonly answers: readonly AnswerOf<unknown>[] };
 
 /** The first message of a worker. */
@@ -127,8 +128,8 @@ export type ToMaster =
   | { readonly kind: 'processes'; readonly call: number }
   /** asks for the metrics of this instance */
   | { readonly kind: 'scrape'; readonly call: number }
-  /** of a server or console: asks the ready processes of a role. `waitMs`: time for the answers (absent:
-   *  masterLimits.askMs); `toOne`: only one of them is asked */
+  /** of a server, console or upkeep: asks the ready processes of a role. `waitMs`: time for the answers
+   *  (absent: masterLimits.askMs); `toOne`: only one of them is asked */
   | {
       readonly kind: 'ask';
       readonly call: number;

@@ -60,6 +60,21 @@ export const upkeepLimits = {
   fewPartitions: 8,
   latenessRounds: 3,
   incidentAfterMs: 30_000,
+  /** How often the failures of calls are looked at; for how long no call succeeds before that is an incident:
+   *  a receiver restarts within this time. With so many failures in a row: without replies, as topics that
+   *  need attention (contractLimits.failingInRow); with replies, which may be about one job, more than the
+   *  attempts of most topics. */
+  watchEveryMs: 15_000,
+  failingMs: 180_000,
+  failuresInRow: 3,
+  repliesInRow: 10,
+  /** Topics of one receiver with an incident each; more are one incident of the receiver. */
+  failingTopicsMax: 3,
+  /** A pause with due jobs that is longer may be forgotten; how often that is looked at, and for how many
+   *  topics, those with the most jobs: two searches of the store each. */
+  pausedMs: 3_600_000,
+  pausedEveryMs: 60_000,
+  pausedTopicsMax: 20,
   /** Topics of late jobs that the end of an incident may name: more fit in no sentence. */
   lateTopicsMax: 10,
   /** How often old entries are removed, and the pause between calls while more remain: 20,000 entries a

@@ -18,6 +18,7 @@ import {
 import type { AlertEntry, StoreAdmin } from '../ports/job-store.ts';
 import { answerQuestions } from '../process/answer-questions.ts';
 import { IncidentFiles } from '../process/incident-files.ts';
+import { MasterQuestions } from '../process/master-questions.ts';
 import type { ToWorker } from '../process/messages.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { StatFiles } from '../process/stat-files.ts';
@@ -41,6 +42,7 @@ import { SeriesRecorder } from './series-recorder.ts';
 import { StatsRecorder } from './stats-recorder.ts';
 import { StoreMetrics } from './store-metrics.ts';
 import { Ticker } from './ticker.ts';
+import { TopicWatch, type WatchTimes } from './topic-watch.ts';
 
 export interface UpkeepTimes {
   readonly mailBackoff: BackoffTimes;
@@ -48,6 +50,7 @@ export interface UpkeepTimes {
   readonly deathPollMs: number;
   readonly alertClaimMs: number;
   readonly health: HealthTimes;
+  readonly watch: WatchTimes;
 }
 
 /** What dq-upkeep reaches beside store and registry. */
@@ -69,6 +72,12 @@ const usualTimes: UpkeepTimes = {
     afterMs: upkeepLimits.incidentAfterMs,
     lateMs: limits.lateMs,
     crashWindowMs: limits.crashLoopWindowMs,
+  },
+  watch: {
+    everyMs: upkeepLimits.watchEveryMs,
+    failingMs: upkeepLimits.failingMs,
+    pausedMs: upkeepLimits.pausedMs,
+    pausedEveryMs: upkeepLimits.pausedEveryMs,
   },
 };
 
@@ -139,7 +148,7 @@ class Upkeep implements Role {
       ...(this.#journal?.all ?? []),
       this.#health,
       new Operations(ctx, () => (this.#journal?.looker.notes.length ?? 0) > 0),
-      ...(calls ? [this.#incidentMailer] : []),
+      ...(calls ? [this.#incidentMailer, this.#watchOf(seams.watch)] : []),
       ...(shards === undefined ? [] : [shardClearer({ registry, ...shards }, log)]),
     ];
     answerQuestions(link, log, {
@@ -151,6 +160,12 @@ class Upkeep implements Role {
       },
     });
     link.onMessage((message) => this.#receive(message));
+  }
+
+  #watchOf(times: WatchTimes): TopicWatch {
+    const { clock, link, log, store, topics } = this.#ctx;
+    const questions = new MasterQuestions(link);
+    return new TopicWatch({ clock, log, questions, store, topics, incidents: this.#incidents, times });
   }
 
   inFlight(): number {

@@ -89,7 +89,7 @@ describe('GET /v1/alerts', () => {
       return body.ready ? body : null;
     });
     expect(readyz.warnings).toEqual([
-      'incident 2 (since 2030-03-17T17:46:40.002Z); dq explain t says what holds the jobs of the topic',
+      'incident 2 (reported at 2030-03-17T17:46:40.002Z); dq explain t says what holds the jobs of the topic',
     ]);
   });
 

@@ -92,7 +92,7 @@ describe('/readyz', () => {
     const files = new IncidentFiles(dq.dataDir);
     for (const incident of [late, loop]) await files.write(incident);
     const { others } = await callers(dq);
-    const since = ({ at }: { at: number }) => `(since ${new Date(at).toISOString()})`;
+    const since = ({ at }: { at: number }) => `(reported at ${new Date(at).toISOString()})`;
     expect((await ready(dq, adminToken)).body.warnings).toEqual([
       `${detail} ${since(late)}; dq explain t says what holds the jobs of the topic`,
       `it dies ${since(loop)}; dq status shows the processes; the log files error-timer-* have the cause`,

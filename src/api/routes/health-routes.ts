@@ -145,7 +145,7 @@ function inTime<T>(check: string, work: Promise<T>): Promise<T> {
 function warningOf(incident: Incident): string {
   const { command, does, logs } = helpOf(incident);
   const more = logs === undefined ? '' : `; ${logs}`;
-  return `${incident.detail} (since ${formatInstant(incident.at)}); ${command} ${does}${more}`;
+  return `${incident.detail} (reported at ${formatInstant(incident.at)}); ${command} ${does}${more}`;
 }
 
 /** An incident does not make dq unready: dq works, and a mail is due. */

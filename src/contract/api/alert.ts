@@ -64,7 +64,7 @@ export const incidentHelp = {
 const Incident = Type.Object(
   {
     kind: Type.Enum([...incidentKinds], { description: 'what is wrong' }),
-    about: text('the crashing role; otherwise empty', 'notifier'),
+    about: text('the failing part: a role, a server, a receiver, a topic; else empty', 'notifier'),
     state: Type.Enum(['begun', 'over'], { description: 'begun: it lasts · over: it has ended' }),
     at: instant('when dq recorded this state'),
     detail: text('what an operator needs to know', 'jobs.db: disk full'),

@@ -224,7 +224,7 @@ const HeldTopics = closed(
 const OpenIncident = closed(
   {
     kind: Type.Enum(incidentKinds, { description: 'what fails' }),
-    about: text('the failing part: a role, a server; else empty', 'notifier'),
+    about: text('the failing part: a role, a server, a receiver, a topic; else empty', 'notifier'),
     since: instant('when dq recorded it'),
     detail: text('one sentence', 'dq-notifier died 10 times within 60 s'),
     ...incidentHelp,

@@ -1,7 +1,8 @@
 // Records the incidents of this instance: the start and the end of each failure state, once, in a log line
-// and a file. It is the outbox of their mails: a key is a failure state (`crash_loop notifier`), and the
-// window of a key is found in its files. Invariant: begin() and end() take effect even if the disk takes no
-// file: a full disk is one of the failure states.
+// and a file. It is the outbox of their mails: a key is a failure state (`crash_loop notifier`) or a kind of
+// them, and the window of a key is found in its files.
+// Invariant: begin() and end() take effect even if the disk takes no file: a full disk is one of the failure
+// states.
 
 import { type Incident, openIncidents } from '../../core/incident.ts';
 import type { SettledAlert } from '../../core/job.ts';
@@ -17,6 +18,10 @@ import type { Alert, Outbox } from './mailer.ts';
 type FailureState = Pick<Incident, 'kind' | 'about'>;
 
 const keyOf = ({ kind, about }: FailureState) => `${kind} ${about}`.trim();
+
+/** Topics and receivers may be many: their incidents share mails. */
+const mailKeyOf = (failure: FailureState) =>
+  failure.kind === 'failing' || failure.kind === 'paused' ? failure.kind : keyOf(failure);
 
 export class Incidents implements Outbox<Incident & Alert> {
   readonly #files: Pick<IncidentFiles, keyof IncidentFiles>;
@@ -100,13 +105,13 @@ export class Incidents implements Outbox<Incident & Alert> {
     const mailed = [...this.#known.values()].filter(
       ({ sentAt }) => sentAt !== null && sentAt <= now && now - sentAt < windowMs,
     );
-    const inWindow = new Set(mailed.map(keyOf));
-    return [...new Set(this.#owed().map(keyOf))].filter((key) => !inWindow.has(key));
+    const inWindow = new Set(mailed.map(mailKeyOf));
+    return [...new Set(this.#owed().map(mailKeyOf))].filter((key) => !inWindow.has(key));
   }
 
   /** This process is the only one that mails incidents. */
   async claim(key: string): Promise<readonly (Incident & Alert)[]> {
-    const owed = this.#owed().filter((incident) => keyOf(incident) === key);
+    const owed = this.#owed().filter((incident) => mailKeyOf(incident) === key);
     return owed.map((incident) => ({ ...incident, version: incident.id }));
   }
 

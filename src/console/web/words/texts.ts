@@ -1202,6 +1202,8 @@ export const texts = {
   incident_store: ['The job store fails', '任务存储故障'],
   incident_redis: ['A Redis is unusable', 'Redis 不可用'],
   incident_late: ['Jobs are late', '任务延误'],
+  incident_failing: ['Calls fail', '调用失败'],
+  incident_paused: ['A pause holds due jobs', '暂停使到期任务等待'],
   incident_journal: ['The journal has a failure', '变更日志故障'],
   incident_went_back: ['A Redis lost jobs', 'Redis 丢失任务'],
   with_ended: ['With ended ones', '含已结束'],

@@ -1,0 +1,224 @@
+// Incidents of receivers that fail and of topics that are paused for long: what begins and ends them, and
+// their mails.
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { mergeEndpoints } from '../../src/core/endpoint.ts';
+import { EndpointCalls } from '../../src/notifier/endpoint-calls.ts';
+import { IncidentFiles } from '../../src/process/incident-files.ts';
+import type { ToMaster } from '../../src/process/messages.ts';
+import type { Questions } from '../../src/process/questions.ts';
+import { upkeepLimits } from '../../src/upkeep/limits.ts';
+import { createUpkeep } from '../../src/upkeep/upkeep.ts';
+import { jobOf } from '../conformance/trial.ts';
+import { testDirectory } from '../support/directory.ts';
+import { useJumpingTime } from '../support/jumping-time.ts';
+import { startSmtpSink } from '../support/smtp-sink.ts';
+import { until } from '../support/until.ts';
+import { startRig } from './rig.ts';
+
+const minute = 60_000;
+const { failingMs, pausedMs, repliesInRow } = upkeepLimits;
+const [a, b] = ['http://127.0.0.1:17901', 'http://127.0.0.1:17902'];
+const refused = ['connect', null, 'connect ECONNREFUSED 127.0.0.1:17901'] as const;
+const error = ['status', 500, ''] as const;
+
+type End = readonly ['connect' | 'status' | null, number | null, string];
+const success: End = [null, 200, ''];
+
+/** dq-upkeep with 64 notifiers, whose calls the test judges. */
+async function setUp(topics: Readonly<Record<string, string>>) {
+  const time = useJumpingTime();
+  const rig = await startRig({ clock: time.wall });
+  const smtp = await startSmtpSink();
+  const dataDir = testDirectory();
+  const notifiers = Array.from({ length: 64 }, () => new EndpointCalls());
+  for (const [topic, origin] of Object.entries(topics)) {
+    await rig.topic(topic, `${origin}/close`);
+    if (topic !== 'later') await rig.push(topic, 'j1');
+  }
+  const { link, clock } = rig.context();
+  let silent = -1;
+  let checks = 0;
+  const answerOf = (calls: EndpointCalls, name: string, params: unknown) =>
+    name === 'failures'
+      ? calls.failures(params as Questions['failures']['params'], clock.now())
+      : mergeEndpoints([...calls.all()].map((one) => one.part(clock.now(), false)));
+  const send = (message: ToMaster) => {
+    if (message.kind !== 'ask') return;
+    const { call, question } = message;
+    if (question.name === 'failures') checks += 1;
+    const answers = notifiers.map((calls, n) => ({
+      process: `dq-notifier-${n}`,
+      answer: n === silent ? null : answerOf(calls, question.name, question.params),
+    }));
+    rig.tell({ kind: 'answers', call, answers });
+  };
+  const config = {
+    ...{ dataDir, logDir: dataDir, 'smtp.url': smtp.url, 'smtp.from': 'dq@x.org' },
+    ...{ 'alerts.emails': ['ops@x.org'], 'alerts.window': minute, 'console.publicUrl': 'https://dq.x.org' },
+  };
+  const watch = { everyMs: 20, failingMs, pausedMs, pausedEveryMs: 20 };
+  // No notifier calls the jobs: they would be late, too.
+  const health = { everyMs: 1_000, afterMs: minute, lateMs: Number.POSITIVE_INFINITY, crashWindowMs: minute };
+  const start = async () => {
+    const upkeep = createUpkeep(rig.context({ config, link: { ...link, send } }), {
+      ...{ alertPollMs: 20, watch, health },
+    });
+    await rig.run(upkeep);
+    onTestFinished(() => upkeep.drain(2_000));
+    return upkeep;
+  };
+  const kept = async () =>
+    (await new IncidentFiles(dataDir).list()).map(({ kind, about, state }) => `${kind} ${about} ${state}`);
+  return {
+    ...{ time, rig, smtp, kept, notifiers, start },
+    upkeep: await start(),
+    judge(notifier: number, topic: string, [reason, status, detail]: End, times = 1) {
+      const calls = notifiers[notifier]?.of(topic, topics[topic] ?? '', clock.now());
+      for (let n = 0; n < times; n += 1) calls?.judged(reason, status, 5, clock.now(), detail);
+    },
+    silence: (notifier: number) => {
+      silent = notifier;
+    },
+    /** Whole checks from now on. */
+    async checked() {
+      const before = checks;
+      await until('two checks', () => checks >= before + 4);
+    },
+    details: async () => (await new IncidentFiles(dataDir).list()).map(({ detail }) => detail),
+  };
+}
+
+describe('incidents: failing receivers', () => {
+  it('a receiver without a success for minutes is mailed with what to run; a success ends it', async () => {
+    const { time, smtp, judge, kept, checked, details } = await setUp({ 'order.close': a, 'order.open': a });
+    judge(0, 'order.close', refused, 2);
+    judge(63, 'order.close', refused, 2);
+    judge(5, 'order.open', refused, 3);
+    await checked();
+    expect(await kept()).toEqual([]);
+    await time.jump(failingMs);
+    await until('the mail', () => smtp.mails.length === 1);
+    expect(await kept()).toEqual([`failing ${a} begun`]);
+    expect((await details())[0]).toMatch(
+      /^calls to http:\/\/127\.0\.0\.1:17901 fail: connect ECONNREFUSED 127\.0\.0\.1:17901; 7 in a row since \S+Z, of order\.close and 1 more; 2 jobs wait$/,
+    );
+    const text = smtp.mails[0]?.parsed.text ?? '';
+    expect(smtp.mails[0]?.parsed.subject).toMatch(/^dq: calls to http:\/\/127\.0\.0\.1:17901 fail: connect /);
+    for (const command of ['dq explain', 'dq topic test', 'dq topic pause'])
+      expect(text).toContain(`\n  ${command} order.close `);
+    expect(text).toContain('In the console: https://dq.x.org/topics/order.close\n');
+    judge(63, 'order.close', success);
+    // Its other topic is not called again yet, and gets no incident.
+    await until('its end', async () => (await kept()).includes(`failing ${a} over`));
+    await time.jump(minute);
+    await until('the second mail', () => smtp.mails.length === 2);
+    expect(smtp.mails[1]?.parsed.subject).toBe(`dq: calls to ${a} succeed again`);
+    expect(await kept()).toHaveLength(2);
+  });
+
+  it('a success at one of 64 notifiers, or a topic of the same receiver that succeeds, is not a failing receiver', async () => {
+    const { time, judge, kept, checked } = await setUp({ flapping: a, broken: b, fine: b });
+    for (let passed = 0; passed < failingMs; passed += minute) {
+      for (let n = 0; n < 63; n += 1) judge(n, 'flapping', error, 20);
+      if (passed === minute) judge(63, 'flapping', success);
+      judge(2, 'broken', error, repliesInRow);
+      judge(63, 'fine', success);
+      await checked();
+      expect(await kept()).toEqual([]);
+      await time.jump(minute);
+    }
+    judge(2, 'broken', error);
+    judge(63, 'fine', success);
+    await until('it begins', async () => (await kept()).length > 0);
+    await checked();
+    expect(await kept()).toEqual(['failing broken begun']);
+  });
+
+  it('few failed replies are about their jobs', async () => {
+    const { time, judge, kept, checked } = await setUp({ t: a });
+    judge(0, 't', error, repliesInRow - 1);
+    await time.jump(failingMs);
+    await checked();
+    expect(await kept()).toEqual([]);
+    judge(1, 't', error);
+    await until('it begins', async () => (await kept()).length === 1);
+  });
+
+  it('200 topics of a receiver are one incident, also where another one of its topics succeeds', async () => {
+    const names = Array.from({ length: 200 }, (_, n) => `t${n}`);
+    const topics = Object.fromEntries([...names, 'fine'].map((name) => [name, a]));
+    const { time, judge, kept, checked } = await setUp(topics);
+    for (let passed = 0; passed <= failingMs; passed += minute) {
+      for (const name of names) judge(3, name, error, repliesInRow);
+      judge(3, 'fine', success);
+      await checked();
+      await time.jump(minute);
+    }
+    for (const name of names) judge(3, name, error);
+    judge(3, 'fine', success);
+    await until('it begins', async () => (await kept()).length > 0);
+    await checked();
+    expect(await kept()).toEqual([`failing ${a} begun`]);
+  });
+
+  it('several receivers share mails', async () => {
+    const { time, smtp, judge, kept } = await setUp({ one: a, two: b });
+    judge(0, 'one', refused, 3);
+    judge(0, 'two', refused, 3);
+    await time.jump(failingMs);
+    await until('both', async () => (await kept()).length === 2);
+    await time.passUntil('both are mailed', () =>
+      [a, b].every((origin) => smtp.mails.some(({ parsed }) => parsed.text?.includes(`calls to ${origin} `))),
+    );
+    expect(smtp.mails.length).toBeLessThanOrEqual(2);
+  });
+
+  it('a restart, or a notifier that does not answer, ends nothing; a pause says what waits', async () => {
+    const { time, rig, judge, kept, checked, silence, notifiers, start, upkeep, details } = await setUp({
+      t: a,
+    });
+    judge(0, 't', refused, 3);
+    await time.jump(failingMs);
+    await until('it begins', async () => (await kept()).length === 1);
+    silence(7);
+    judge(1, 't', success);
+    await checked();
+    expect(await kept()).toHaveLength(1);
+    // The notifiers that start again know nothing.
+    silence(-1);
+    notifiers.fill(new EndpointCalls());
+    await upkeep.drain(2_000);
+    await start();
+    await checked();
+    expect(await kept()).toHaveLength(1);
+    await rig.topic('t', `${a}/close`, { state: 'paused' });
+    await until('it ends', async () => (await kept()).includes(`failing ${a} over`));
+    expect((await details())[1]).toBe('t was paused: 1 job waits, none is called; dq topic resume t');
+  });
+});
+
+describe('incidents: paused topics', () => {
+  it('a job that is due for an hour in a paused topic is mailed, and the end of the pause', async () => {
+    const { time, rig, smtp, kept, checked, details } = await setUp({ t: a, later: a });
+    await rig.topic('t', `${a}/close`, { state: 'paused' });
+    await rig.topic('later', `${a}/close`, { state: 'offline' });
+    await rig.store.jobs.push([jobOf('j2', { topic: 'later', when: { delayMs: 2 * pausedMs } })]);
+    await checked();
+    await time.jump(pausedMs - minute);
+    await checked();
+    expect((await kept()).filter((one) => one.startsWith('paused'))).toEqual([]);
+    await time.jump(minute);
+    await until('the mail', () =>
+      smtp.mails.some(({ parsed }) => parsed.text?.includes('dq topic resume t')),
+    );
+    expect(await details()).toContainEqual(
+      expect.stringMatching(/^t is paused: 1 job waits, the oldest was due 1h\S* ago$/),
+    );
+    await rig.topic('t', `${a}/close`, { state: 'active' });
+    await until('its end', async () => (await kept()).includes('paused t over'));
+    expect((await kept()).filter((one) => one.startsWith('paused'))).toEqual([
+      'paused t begun',
+      'paused t over',
+    ]);
+  });
+});
