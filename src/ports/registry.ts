@@ -204,8 +204,14 @@ export interface Registry {
   operations(): Promise<readonly OperationRecord[]>;
   operation(id: string): Promise<OperationRecord | null>;
   /** Takes the lease of the oldest open operation that no process works on; null: there is none. `holder`:
-   *  `<instance>.<incarnation>`. A lost answer costs the rest of the lease. */
-  claimOperation(holder: string, now: number, leaseUntil: number): Promise<OperationLease | null>;
+   *  `<instance>.<incarnation>`. A lost answer costs the rest of the lease. `except`: ids of those that the
+   *  caller works on, whatever its clock says about their leases. */
+  claimOperation(
+    holder: string,
+    now: number,
+    leaseUntil: number,
+    except?: readonly string[],
+  ): Promise<OperationLease | null>;
   /** Stores the results of the lease with this token. `stopped`: stored, and an operator stopped the
    *  operation. `lost`: another process has it; nothing was stored. A repeat is harmless. */
   checkpointOperation(

@@ -59,6 +59,10 @@ export class OperationRun {
     this.#isStopped = lease.record.state === 'stopped';
   }
 
+  get id(): string {
+    return this.#record.id;
+  }
+
   /** Ends after the current step. */
   drain(): void {
     this.#drained.abort();

@@ -43,7 +43,8 @@ export class Operations extends Agent {
     const { registry, clock, owner } = this.#ctx;
     const now = await clock.known();
     const holder = `${owner.instance}.${owner.incarnation}`;
-    const lease = await registry.claimOperation(holder, now, now + upkeepLimits.operationLeaseMs);
+    const except = [...this.#running.keys()].map(({ id }) => id);
+    const lease = await registry.claimOperation(holder, now, now + upkeepLimits.operationLeaseMs, except);
     if (lease === null) return upkeepLimits.operationClaimMs;
     const inTurn = <T>(step: () => Promise<T>) => this.#inTurn(step);
     const run = new OperationRun(lease, {

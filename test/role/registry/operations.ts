@@ -41,6 +41,15 @@ export const operationCases: readonly RegistryCase[] = [
     expect(await registry.claimOperation('2.1', 1_000, 2_000)).toMatchObject({ wasReleased: false });
     expect(await registry.claimOperation('3.1', 1_000, 2_000)).toBeNull();
   }),
+  fact('a process does not claim what it works on, whatever its clock says', async ({ open }) => {
+    const registry = await open();
+    const id = 'a'.repeat(12);
+    await registry.createOperation(record(id, 1), work);
+    await registry.claimOperation('1.1', 90_000_000, 90_001_000);
+    expect(await registry.claimOperation('1.1', 1_000, 2_000, [id])).toBeNull();
+    expect(await registry.claimOperation('1.1', 99_000_000, 99_001_000, [id])).toBeNull();
+    expect((await registry.claimOperation('1.1', 1_000, 2_000, []))?.record.id).toBe(id);
+  }),
   fact(
     'a later process of its instance takes a lease at once; a closed operation is never claimed',
     async ({ open }) => {

@@ -94,8 +94,9 @@ async function claim(
   holder: string,
   now: number,
   leaseUntil: number,
+  except?: readonly string[],
 ): Promise<OperationLease | null> {
-  const id = await claimableOf(trx, holder, now, leaseUntil);
+  const id = await claimableOf(trx, holder, now, leaseUntil, except);
   if (id === null) return null;
   const row = await trx.selectFrom('operation').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
   const token = row.token + 1;
@@ -158,7 +159,13 @@ async function markStopped(trx: Trx, id: string, now: number): Promise<Operation
 }
 
 /** `leaseUntil`: of a lease that begins at `now`. One that ends much later is of a clock that was ahead. */
-async function claimableOf(db: Db, holder: string, now: number, leaseUntil: number): Promise<string | null> {
+async function claimableOf(
+  db: Db,
+  holder: string,
+  now: number,
+  leaseUntil: number,
+  except: readonly string[] = [],
+): Promise<string | null> {
   const rows = await db
     .selectFrom('operation')
     .select(['id', 'holder', 'lease_until'])
@@ -169,9 +176,10 @@ async function claimableOf(db: Db, holder: string, now: number, leaseUntil: numb
   const instance = `${holder.split('.')[0]}.`;
   const free = rows.find(
     (row) =>
-      row.lease_until <= now ||
-      row.lease_until > leaseUntil + (leaseUntil - now) ||
-      (row.holder !== holder && row.holder?.startsWith(instance)),
+      !except.includes(row.id) &&
+      (row.lease_until <= now ||
+        row.lease_until > leaseUntil + (leaseUntil - now) ||
+        (row.holder !== holder && row.holder?.startsWith(instance))),
   );
   return free?.id ?? null;
 }
