@@ -32,7 +32,7 @@ const release = [
   'test/role/{intake-bad-input,schedule-zones}.test.ts',
   'test/fault/{broker-daemon,journal-daemon,redis-groups-daemon}.test.ts',
   'test/fault/{registry-gone-back,standby,total-queue-stores}.test.ts',
-  'test/system/{bench,fuzz-http,hung-names,instances,many-topics,service}.test.ts',
+  'test/system/{bench,deb,fuzz-http,hung-names,instances,many-topics,service}.test.ts',
   // Every screen in every size, colour and language; the calls of the page with many jobs
   'test/system/{console-all-widths,console-looks,console-scale}.test.ts',
 ];
