@@ -65,7 +65,7 @@ const contents: Readonly<Record<Language, readonly (readonly [group: string, pag
       ],
     ],
     zh: [
-      ['入门', ['zh', 'zh/getting-started', 'zh/console', 'zh/pulling', 'zh/schedules']],
+      ['入门', ['zh', 'zh/getting-started', 'zh/console', 'zh/clients', 'zh/pulling', 'zh/schedules']],
       ['回调', ['zh/retry-rules', 'zh/dead-letters-alerts']],
       ['运维', ['zh/production', 'zh/troubleshooting', 'zh/redis']],
       ['迁移', ['zh/migrate-php-delayqueue']],
