@@ -276,8 +276,8 @@ const ofOperations: readonly Omit<SimulatedMutant, 'works'>[] = [
     name: 'lease-of-a-dead-process-stays',
     edit: {
       file: table('operations'),
-      text: '(row.holder !== holder && row.holder?.startsWith(instance)),',
-      by: '(row.holder !== holder && row.holder?.startsWith(instance) && row.lease_until === 0),',
+      text: '(row.holder !== holder && row.holder?.startsWith(instance))),',
+      by: '(row.holder !== holder && row.holder?.startsWith(instance) && row.lease_until === 0)),',
     },
     livesBecause: 'the next process waits for the end of the lease, and the operation ends later',
   },
@@ -285,7 +285,7 @@ const ofOperations: readonly Omit<SimulatedMutant, 'works'>[] = [
     name: 'claimed-operation-is-never-free',
     edit: {
       file: table('operations'),
-      text: 'row.lease_until <= now ||\n      row.lease_until > leaseUntil + (leaseUntil - now) ||\n      (row.holder !== holder && row.holder?.startsWith(instance)),',
+      text: '(row.lease_until <= now ||\n        row.lease_until > leaseUntil + (leaseUntil - now) ||\n        (row.holder !== holder && row.holder?.startsWith(instance))),',
       by: 'row.holder === null || row.holder === instance,',
     },
   },
