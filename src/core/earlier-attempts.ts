@@ -27,3 +27,16 @@ interface Attempted {
 export function lastAttemptOf({ attempts, failures }: Attempted): AttemptRecord | null {
   return attemptsBeforeRequeue(attempts, failures) < attempts.length ? (attempts.at(-1) ?? null) : null;
 }
+
+/** When the first attempt since the push or the last requeue was due: a retry moves the due time of its job,
+ *  and only the record of that attempt still has it. null: it is not kept. */
+export function firstDueAt({
+  attempts,
+  failures,
+  dueAt,
+}: Attempted & { readonly dueAt: number }): number | null {
+  if (failures === 0) return dueAt;
+  const since = attempts.slice(attemptsBeforeRequeue(attempts, failures));
+  const first = since.find(({ attempt }) => attempt === 1);
+  return first?.latenessMs === undefined ? null : first.startedAt - first.latenessMs;
+}

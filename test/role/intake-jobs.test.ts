@@ -236,6 +236,8 @@ describe('cancel and get', () => {
       version: pushed.body.version,
       state: 'delayed',
       dueAt: expect.stringMatching(/Z$/),
+      // The record has no lateness.
+      firstDueAt: null,
       createdAt: expect.stringMatching(/Z$/),
       attempt: 1,
       maxAttempts: 10,
@@ -264,6 +266,9 @@ describe('cancel and get', () => {
     await dq.store.jobs.retry([{ ...job, delayMs: 60_000, attempt: { ...failedAttempt, ...kept } }]);
     const { body } = await dq.api('GET', '/v1/topics/t/jobs/a');
     expect(body.attempts).toMatchObject([kept]);
+    // The retry has moved the due time.
+    expect(body.firstDueAt).toBe(new Date(failedAttempt.startedAt - kept.latenessMs).toISOString());
+    expect(body.dueAt > body.firstDueAt).toBe(true);
     const [second, third] = body.nextAttempts;
     expect(second).toEqual({ attempt: 2, at: body.dueAt });
     expect(Date.parse(third.at) - Date.parse(second.at)).toBe(3 * 60_000);
@@ -356,7 +361,7 @@ describe('cancel and get', () => {
     const startedAt = new Date(failedAttempt.startedAt).toISOString();
     const { body } = await dq.api('GET', '/v1/topics/t/jobs/a');
     expect(body).toEqual({
-      ...{ topic, id, createdAt, dueAt, maxAttempts, webhookId },
+      ...{ topic, id, createdAt, dueAt, firstDueAt: null, maxAttempts, webhookId },
       version: String(job.version),
       state: 'done',
       endedAt: expect.stringMatching(/Z$/),

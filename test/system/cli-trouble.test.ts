@@ -61,10 +61,16 @@ describe('dq explain TOPIC', () => {
       'refused',
       new RegExp(
         `^refused: receiver ${sink.url} fails since \\S+Z \\(3 in a row\\): ECONNREFUSED 127\\.0\\.0\\.1:${sink.port}; ` +
-          '3 retrying, 1 not yet due; next [abc], due at \\S+Z; try: dq topic test refused; stop: dq topic pause refused$',
+          '3 retrying, 1 not yet due; next [abc], due at \\S+Z, first due at \\S+Z; try: dq topic test refused; stop: dq topic pause refused$',
       ),
     );
     expect(text).not.toMatch(/no job of the topic is ready|notify log|last dead/);
+    // The retry has moved the due time of the job, by minutes.
+    const [, next = '', first = ''] = /due at (\S+Z), first due at (\S+Z);/.exec(text) ?? [];
+    expect(Date.parse(next) - Date.parse(first)).toBeGreaterThan(30_000);
+    const job = await output('get', 'refused', 'a');
+    expect(job).toMatch(/^first due at +\S+Z$/m);
+    expect(job).toMatch(/^next due at +\S+Z$/m);
   });
 
   it('a receiver that answers with an error: its status, also after a requeue; no older death beside it', async () => {

@@ -1,7 +1,7 @@
 // Tests which attempts of a job are from before its last requeue.
 import { expect, it } from 'vitest';
 import { hasMarks } from '../../src/core/dead-marks.ts';
-import { attemptsBeforeRequeue } from '../../src/core/earlier-attempts.ts';
+import { attemptsBeforeRequeue, firstDueAt } from '../../src/core/earlier-attempts.ts';
 import type { AttemptRecord } from '../../src/core/job.ts';
 
 const failed = (attempt: number): AttemptRecord => ({
@@ -30,6 +30,17 @@ it.each([
   ['an attempt without a record after a requeue', all(1, 2, 3), 1, 3],
 ])('%s', (_, attempts, failures, earlier) => {
   expect(attemptsBeforeRequeue(attempts, failures)).toBe(earlier);
+});
+
+it('the first due time is that of the first attempt since the push or the requeue', () => {
+  const late = (attempt: number, startedAt: number) => ({ ...failed(attempt), startedAt, latenessMs: 30 });
+  const [dueAt, attempts] = [9_000, [late(1, 1_030), late(2, 5_000)]];
+  expect(firstDueAt({ dueAt, attempts: [], failures: 0 })).toBe(9_000);
+  expect(firstDueAt({ dueAt, attempts, failures: 2 })).toBe(1_000);
+  expect(firstDueAt({ dueAt, attempts: [...attempts, late(1, 7_030)], failures: 1 })).toBe(7_000);
+  // It is not kept, or its notifier wrote no lateness.
+  expect(firstDueAt({ dueAt, attempts: [late(2, 5_000)], failures: 2 })).toBeNull();
+  expect(firstDueAt({ dueAt, attempts: all(1), failures: 1 })).toBeNull();
 });
 
 it.each([

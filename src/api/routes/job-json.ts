@@ -5,14 +5,14 @@ import { isUtf8 } from 'node:buffer';
 import type { AttemptJson, JobJson } from '../../contract/api/job.ts';
 import { webhookIdOf } from '../../core/delivery.ts';
 import { formatDuration, formatInstant } from '../../core/duration.ts';
-import { attemptsBeforeRequeue } from '../../core/earlier-attempts.ts';
+import { attemptsBeforeRequeue, firstDueAt } from '../../core/earlier-attempts.ts';
 import type { JobOptions } from '../../core/extension.ts';
-import type { AttemptRecord, EndedJob, JobSnapshot } from '../../core/job.ts';
+import type { AttemptRecord, EndedJob, FoundJob, JobSnapshot } from '../../core/job.ts';
 import type { Why } from '../../core/job-why.ts';
 import type { PlannedAttempt } from '../../core/retry-policy.ts';
 import { printBackoff } from '../../core/topic/backoff.ts';
 import { parentOf, type TraceContext } from '../../core/trace-context.ts';
-import type { AlertEntry } from '../../ports/job-store.ts';
+import type { AlertEntry, JobStore } from '../../ports/job-store.ts';
 import { jobHead } from '../../use-cases/find-job.ts';
 import type { Sent } from '../api-context.ts';
 
@@ -54,6 +54,7 @@ export function jobJson(
 ): Sent<JobJson> {
   const head = {
     ...jobHead(job),
+    ...firstDueJson(job),
     ...('endedAt' in job ? { endedAt: formatInstant(job.endedAt) } : {}),
     ...(keptUntil === null ? {} : { keptUntil: formatInstant(keptUntil) }),
     maxAttempts,
@@ -79,6 +80,20 @@ export function jobJson(
     ...bodyJson(body),
     attempts,
   };
+}
+
+/** Of a job with a failed attempt. */
+export function firstDueJson(job: Pick<JobSnapshot, 'attempts' | 'failures' | 'dueAt'>) {
+  if (job.failures === 0) return {};
+  const at = firstDueAt(job);
+  return { firstDueAt: at === null ? null : formatInstant(at) };
+}
+
+/** The same of a job that a search found. */
+export async function readFirstDue(jobs: Pick<JobStore, 'get'>, found: FoundJob) {
+  if (found.failures === 0) return {};
+  const job = await jobs.get(found).catch(() => null);
+  return job === null || job.version !== found.version ? {} : firstDueJson(job);
 }
 
 function attemptsJson(job: JobSnapshot | EndedJob): Sent<JobJson>['attempts'] {

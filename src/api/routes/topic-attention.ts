@@ -21,6 +21,7 @@ import { failuresIn, topicFailures } from '../../process/topic-failures.ts';
 import { isFailing } from './failing.ts';
 import { heldBy } from './held-topics.ts';
 import { JobFactsReader, type ManyLeases, manyLeases, NotifierAnswers } from './job-facts.ts';
+import { readFirstDue } from './job-json.ts';
 import type { StatLine } from './stats-table.ts';
 
 type Reason = (typeof attentionReasons)[number];
@@ -210,6 +211,7 @@ export class TopicAttention {
           : {
               id: oldest.id,
               dueAt: formatInstant(oldest.dueAt),
+              ...(await readFirstDue(this.#role.store.jobs, oldest)),
               why: why.code,
               says: [...(why.reasons ?? [])],
             },

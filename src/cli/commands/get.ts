@@ -73,7 +73,7 @@ function print(job: JobJson): void {
     ['id', job.id],
     ['version', job.version],
     ['state', job.state],
-    ['due at', shownInstant(job.dueAt)],
+    ...dueRows(job),
     ['created at', shownInstant(job.createdAt)],
     ['attempts', attemptsOf(job)],
     ...(job.deadline === undefined ? [] : [['deadline', shownInstant(job.deadline)] as const]),
@@ -95,6 +95,15 @@ function print(job: JobJson): void {
     REPLY: ({ replyExcerpt, detail }) => excerpt(replyExcerpt || (detail ?? ''), excerptMax),
     ...(isTraced ? { TRACEPARENT: 'traceparent' } : {}),
   });
+}
+
+/** A retry moves the due time. */
+function dueRows({ firstDueAt, dueAt, state }: JobJson): readonly (readonly [string, string])[] {
+  if (firstDueAt === undefined) return [['due at', shownInstant(dueAt)]];
+  return [
+    ['first due at', firstDueAt === null ? 'not kept' : shownInstant(firstDueAt)],
+    [state === 'delayed' || state === 'ready' ? 'next due at' : 'last due at', shownInstant(dueAt)],
+  ];
 }
 
 /** A dead letter may have died by an earlier setting. */

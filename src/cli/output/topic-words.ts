@@ -17,9 +17,10 @@ export const wholeSeconds = (ms: number): string =>
 /** Jobs that wait for their due time, their next attempt or a call. */
 export const waiting = ({ ready, delayed }: TopicAttentionJson['states']): number => ready + delayed;
 
-/** How long the oldest due job waits; null: none is due. `now`: the daemon's clock, epoch ms */
+/** How long the oldest due job waits since its first attempt was due; null: none is due. `now`: the daemon's
+ *  clock, epoch ms */
 export const lateBy = ({ oldest }: Pick<TopicAttentionJson, 'oldest'>, now: number): string | null =>
-  oldest === null ? null : wholeSeconds(now - Date.parse(oldest.dueAt));
+  oldest === null ? null : wholeSeconds(now - Date.parse(oldest.firstDueAt ?? oldest.dueAt));
 
 /** The first line of dq explain without a topic; '' where the reply has another form. */
 export function troubleLine({ attention, attentionCount, topics, now }: SummaryJson): string {
@@ -146,8 +147,17 @@ function countsOf(states: TopicAttentionJson['states'], delayed: CapacityJson['d
 function oldestOf(attention: TopicAttentionJson, delayed: CapacityJson['delayed'], now: number): string {
   const { oldest } = attention;
   if (oldest !== null)
-    return `oldest ${oldest.id}, due ${lateBy(attention, now)} ago, at ${shownInstant(oldest.dueAt)}`;
-  return delayed === null ? '' : `next ${delayed.next.id}, due at ${shownInstant(delayed.next.dueAt)}`;
+    return `oldest ${oldest.id}, ${dueWord(oldest)} ${lateBy(attention, now)} ago, at ${shownInstant(oldest.firstDueAt ?? oldest.dueAt)}`;
+  if (delayed === null) return '';
+  const { next } = delayed;
+  const first = next.firstDueAt == null ? '' : `, first due at ${shownInstant(next.firstDueAt)}`;
+  return `next ${next.id}, due at ${shownInstant(next.dueAt)}${first}`;
+}
+
+/** A retry moves the due time; null: the first one is not kept. */
+function dueWord({ firstDueAt }: { readonly firstDueAt?: string | null | undefined }): string {
+  if (firstDueAt === undefined) return 'due';
+  return firstDueAt === null ? 'its attempt due' : 'first due';
 }
 
 function adviceOf(

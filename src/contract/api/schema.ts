@@ -103,6 +103,9 @@ export const instant = (description: string) =>
   });
 export const instantOrNull = (description: string) => textOrNull(description, '2030-01-01T08:00:00.000Z');
 export const DueAt = instant('when the next attempt is due');
+export const FirstDueAt = instantOrNull(
+  'of a job with a failed attempt: when its first attempt since the push or the last requeue was due; null: that attempt is not kept',
+);
 export const CreatedAt = instant('when dq accepted the job');
 
 /** A query is text; the handlers read durations, times and numbers from it. */

@@ -20,6 +20,7 @@ import {
   countOrNull,
   DueAt,
   each,
+  FirstDueAt,
   flag,
   instant,
   instantOrNull,
@@ -133,6 +134,7 @@ const OldestJob = closed(
   {
     id: JobId,
     dueAt: DueAt,
+    firstDueAt: Type.Optional(FirstDueAt),
     why: Type.Enum([...whyCodes], { description: 'why it waits, as in the job' }),
     says: Type.Array(CapacityReason, { description: 'what the notifiers say about it' }),
   },

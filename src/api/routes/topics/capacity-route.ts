@@ -14,6 +14,7 @@ import type { AnswerOf } from '../../../process/questions.ts';
 import { topicNotFound } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { seesDaemon } from '../../http/route-access.ts';
+import { readFirstDue } from '../job-json.ts';
 import { noCounts, noJobs } from '../stats-table.ts';
 import { TopicAttention } from '../topic-attention.ts';
 import { nameToFind } from './topic-routes.ts';
@@ -78,7 +79,11 @@ export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQ
     const { items, nextCursor } = page;
     return {
       retrying: nextCursor === null ? items.filter(({ failures }) => failures > 0).length : null,
-      next: { id: first.id, dueAt: formatInstant(first.dueAt) },
+      next: {
+        id: first.id,
+        dueAt: formatInstant(first.dueAt),
+        ...(await readFirstDue(store.jobs, first)),
+      },
     };
   }
 

@@ -322,7 +322,11 @@ function causeOf({ reasons: [first], failure, oldest }: TopicAttentionJson): str
 /** How long the oldest due job waits; it leads to the job. */
 function Late({ topic, oldest }: TopicAttentionJson) {
   if (oldest === null) return <>–</>;
-  return <a href={href('jobs', topic, oldest.id)}>{duration(daemonNow() - Date.parse(oldest.dueAt))}</a>;
+  return (
+    <a href={href('jobs', topic, oldest.id)}>
+      {duration(daemonNow() - Date.parse(oldest.firstDueAt ?? oldest.dueAt))}
+    </a>
+  );
 }
 
 /** What to press. */
