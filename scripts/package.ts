@@ -30,9 +30,10 @@ const manifest = readManifest('.');
 
 const { values: given } = parseArgs({ options: { to: { type: 'string', default: '.' } } });
 rmSync(packageDirectory, { recursive: true, force: true });
-for (const path of ['bin', 'sql', 'src/clients', 'src/manual', 'src/proto', 'LICENSE', 'README.md'])
-  copy(path);
-for (const name of scripts) copy(`scripts/${name}`);
+copySources([
+  ...['bin', 'sql', 'src/clients', 'src/manual', 'src/proto', 'LICENSE', 'README.md'],
+  ...scripts.map((name) => `scripts/${name}`),
+]);
 // The code that V8 compiled is of this machine's Node.
 copy('dist', (path) => !/\.cjs\.\w+$/.test(path));
 copyNative();
@@ -43,6 +44,13 @@ run('npm', ['pack', '--silent', '--ignore-scripts', '--pack-destination', resolv
   cwd: packageDirectory,
   stdio: 'inherit',
 });
+
+/** Of a checkout what git knows: other files there are of its user, and may have passwords. */
+function copySources(paths: readonly string[]): void {
+  const { stdout } = spawnSync('git', ['ls-files', '-z', '--', ...paths], { cwd: root, encoding: 'utf8' });
+  const known = (stdout ?? '').split('\0').filter((path) => path !== '');
+  for (const path of known.length > 0 ? known : paths) copy(path);
+}
 
 function copy(path: string, filter: (path: string) => boolean = () => true): void {
   cpSync(join(root, path), join(packageDirectory, path), { recursive: true, filter });
