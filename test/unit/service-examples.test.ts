@@ -45,6 +45,25 @@ it('units: leave the paths to the configuration file, by which commands find the
   expect(`/var/log/${/^LogsDirectory=(.*)$/m.exec(unit)?.[1]}`).toBe(logDir);
 });
 
+it('image: its variables are options, and its volume and ports are those of dq', () => {
+  const file = read('image/Dockerfile');
+  const env = Object.fromEntries(
+    [...file.matchAll(/\b(DQ_\w+)=(\S+)/g)].map(([, name, value]) => [name, value]),
+  );
+  const loaded = loadConfig({ flags: {}, env, cwd: '/' });
+  if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
+  const { config, origins } = loaded;
+  expect(config).toMatchObject({ dataDir: '/var/lib/dq', logDir: '-', 'server.host': '0.0.0.0' });
+  expect(Object.values(origins).filter((origin) => origin !== 'default')).toHaveLength(3);
+  expect(file).toContain(`VOLUME ${config.dataDir}\n`);
+  expect(file).toContain(
+    `EXPOSE ${config['server.port']} ${/^\d+/.exec(options['console.port'].defaultText ?? '')?.[0]}\n`,
+  );
+  // Inside the time that the manual gives a stop, as in the unit.
+  const page = read('../src/manual/install-upgrade-uninstall.md');
+  expect(Number(/--stop-timeout (\d+) /.exec(page)?.[1])).toBe(numberOf(unit, 'TimeoutStopSec'));
+});
+
 it('nginx: closes idle connections before dq does, and accepts the largest batch', () => {
   const proxy = read('nginx/dq.conf');
   const idle = Number(/keepalive_timeout (\d+)s;/.exec(proxy)?.[1]);
