@@ -188,7 +188,7 @@ it('doctor: finds beside a daemon what the console finds', async () => {
     'topics warning dq calls no job of these topics: held (paused, # waiting); dq explain TOPIC says what to do',
   );
   expect(found.join('\n')).toMatch(
-    /readyz warning .*a lost jobs \(since \S+\); dq journal shows the restore/,
+    /readyz warning .*a lost jobs \(reported at \S+\); dq journal shows the restore/,
   );
 });
 

@@ -25,11 +25,11 @@ it('a sound daemon: its durability, and no held jobs', async () => {
 it('warnings of /readyz: a row each, without dq doctor as their help', async () => {
   const incident = (kind: 'store' | 'journal') => {
     const { command, does } = helpOf({ kind, about: '' });
-    return `it fails; since noon (since 12:00); ${command} ${does}`;
+    return `it fails; since noon (reported at 12:00); ${command} ${does}`;
   };
   expect(await rowsOf([incident('store'), incident('journal')])).toEqual([
     'store ok on disk',
-    'readyz warning it fails; since noon (since 12:00)',
+    'readyz warning it fails; since noon (reported at 12:00)',
     `readyz warning ${incident('journal')}`,
     'topics ok no waiting jobs are held',
   ]);
