@@ -36,6 +36,7 @@ import { journalRoute } from './routes/journal-route.ts';
 import { longWorkRoutes } from './routes/long-work-routes.ts';
 import { meRoute } from './routes/me-route.ts';
 import { metricsRoute } from './routes/metrics-route.ts';
+import { moveRoute } from './routes/move-route.ts';
 import { operationRoutes } from './routes/operation-routes.ts';
 import { directPush, pushRoute } from './routes/push-route.ts';
 import { ruleRoute } from './routes/rule-route.ts';
@@ -181,6 +182,7 @@ function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook, questio
   shardRoutes(api, context);
   storeRoute(api, context);
   journalRoute(api, context, questions);
+  moveRoute(api, context, questions);
   alertRoutes(api, context);
   healthRoutes(api, context);
   statsRoutes(api, context, questions);

@@ -7,13 +7,14 @@ import { join } from 'node:path';
 import { type Config, journalModeOf } from '../config/options.ts';
 import { messageOf } from '../core/errors.ts';
 import { parseMysqlUrl } from '../core/url/server-url.ts';
-import type { StoreAdmin } from '../ports/job-store.ts';
+import type { Store, StoreAdmin } from '../ports/job-store.ts';
 import type { Registry } from '../ports/registry.ts';
 import type { Init } from '../process/messages.ts';
 import type { WorkerChannel } from '../process/own-process.ts';
 import type { SecretCipher } from '../registry/sql/keys/encryption.ts';
 import type { MysqlRegistry } from '../registry/sql/mysql/mysql-registry.ts';
 import type { Resources } from '../runtime/resources.ts';
+import type { MovingStore } from '../store/moving-store.ts';
 import type { RedisStoreOptions } from '../store/redis/shard/redis-store.ts';
 import type { StoreConnection } from '../store/sqlite/client/client.ts';
 import { fatalLine } from '../telemetry/fatal-line.ts';
@@ -132,6 +133,19 @@ export async function storeConnectionOf({ init, title, log }: Worker): Promise<S
     return cipher;
   };
   return connectStore({ socketPath, title, log, readTopic: (record) => readTopic(record, key) });
+}
+
+/** The store over Redis while this instance has a jobs.db with jobs; null: Redis is not in force. */
+export async function movingStoreOf(
+  { init }: Worker,
+  store: Store,
+  { store: source, leaving }: StoreConnection,
+): Promise<MovingStore | null> {
+  const { arrivals } = store;
+  if (arrivals === undefined) return null;
+  const { MovingStore } = await import('../store/moving-store.ts');
+  const name = (move: number) => `${init.instance}.${move}`;
+  return new MovingStore(store, arrivals, { store: source, leaving, name });
 }
 
 /** Key of the texts of pull leases; read at the first lease, when the key file exists. */

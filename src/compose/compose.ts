@@ -27,6 +27,7 @@ import {
   endProcess,
   journalOf,
   leaseKeyOf,
+  movingStoreOf,
   mysqlRegistryOf,
   type RedisSeams,
   redisJobsOf,
@@ -212,19 +213,23 @@ async function openStores(worker: Worker, parts: Parts, name: OtherRole) {
     own.drain(limits.loopSleepMsMax),
   );
   const jobs = redis === null ? connection.store : withLeftBehind(redis.store, connection.store.admin);
-  const store = journal?.over(jobs) ?? jobs;
+  const inForce = journal?.over(jobs) ?? jobs;
+  const moving = await movingStoreOf(worker, inForce, connection);
+  const store = moving?.store ?? inForce;
   const clock = new StoreClock(() => store.admin.clock());
-  return { connection, mysql, registry, journal, redis, topics, store, clock };
+  return { connection, mysql, registry, journal, redis, moving, topics, store, clock };
 }
 
 async function startStores(
   { init, leaving }: Worker,
-  { connection, mysql, journal, redis, topics, clock }: Stores,
+  { connection, mysql, journal, redis, moving, topics, clock }: Stores,
   name: OtherRole,
 ): Promise<void> {
   // An unavailable dq-store is waited for, until a drain begins.
   await Promise.race([connection.start(), abortOf(leaving)]);
   await redis?.start();
+  // Until it is known, calls on ids ask for it.
+  await moving?.look().catch(() => undefined);
   await journal?.start();
   // Sends the first question, so that the clock is known when it is first needed.
   clock.now();
@@ -248,7 +253,7 @@ function senderOf({ init, channel }: Worker) {
 
 function contextOf(
   { init, title, log, channel, metrics }: Worker,
-  { mysql, registry, journal, redis, topics, store, clock }: Stores,
+  { mysql, registry, journal, redis, moving, topics, store, clock }: Stores,
   counters: Counters,
   leaseKey: () => Buffer,
   leader: LeaderRow | null = mysql,
@@ -274,6 +279,7 @@ function contextOf(
     version,
     owner: { instance: init.instance, incarnation: init.incarnation },
     shards: redis?.shards,
+    leaving: moving ?? undefined,
     journal: journal?.parts,
     leader: config.standby ? (leader ?? undefined) : undefined,
     link: channel,

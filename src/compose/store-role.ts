@@ -13,7 +13,9 @@ import { checkExposure } from '../process/exposure.ts';
 import type { MysqlRegistry } from '../registry/sql/mysql/mysql-registry.ts';
 import { openServedRegistry, type ServedRegistry } from '../registry/sql/registry-db.ts';
 import { isOfThisSchema, whyDamaged } from '../registry/sql/sqlite/registry-file.ts';
+import { StartImpossible } from '../runtime/start-errors.ts';
 import { monotonicNow, sleep } from '../runtime/time.ts';
+import { StoreFileRefused } from '../store/sqlite/file/store-file.ts';
 import { untilUsable, whyUnusable } from '../store/sqlite/file/usable-disk.ts';
 import { whyNoHandover } from '../store/sqlite/owner/handover-check.ts';
 import { StoreOwner, type StoreOwnerOptions } from '../store/sqlite/owner/owner.ts';
@@ -113,7 +115,7 @@ export class StoreRole {
       (own, { deadlineMs }) => own.drain(deadlineMs),
     );
     this.#owner = owner;
-    await this.#onUsableDisk(() => owner.start());
+    await this.#onUsableDisk(() => owner.start().catch(asImpossible));
     this.#note = owner.durability;
     if (init.config.redis.length > 0) await this.#watchRedis(registry, isFirst);
   }
@@ -144,6 +146,7 @@ export class StoreRole {
       ...(this.#mysql === null ? { registry, registryPath: this.#registryPath, registryDamage } : {}),
       copiesJobs: init.config.redis.length === 0,
       leftBehind: (jobs) => this.#leftBehind.now(jobs),
+      isLeaving: init.config.redis.length > 0,
       metrics,
       // A start ends with the reason. A running daemon keeps it as a state: a restart would meet it again.
       servesRejected: init.isRunning,
@@ -216,6 +219,13 @@ export class StoreRole {
       throw error;
     }
   }
+}
+
+/** The configuration names another store than the one to which the jobs move. */
+function asImpossible(error: unknown): never {
+  if (error instanceof StoreFileRefused && error.why === 'moving')
+    throw new StartImpossible('configuration', error.message, { cause: error });
+  throw error;
 }
 
 /** ms. A history shorter than 1 h (the least `dead.retention`) counts as 1 h:

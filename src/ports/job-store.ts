@@ -5,6 +5,7 @@ import type { AlertOutbox } from './alert-outbox.ts';
 import type { DeadLetters, History } from './dead-letters.ts';
 import type { Healing } from './healing.ts';
 import type { JobStore } from './jobs.ts';
+import type { Arrivals } from './leaving.ts';
 import type { StoreAdmin } from './store-admin.ts';
 import type { Surveys } from './surveys.ts';
 
@@ -25,5 +26,7 @@ export interface Store {
   readonly surveys: Surveys;
   /** a store that can lose changes which a journal has */
   readonly healing?: Healing;
+  /** a store that takes the jobs of a jobs.db */
+  readonly arrivals?: Arrivals;
   close(): Promise<void>;
 }

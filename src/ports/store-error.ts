@@ -22,6 +22,9 @@ export const shardsAway = (missing: readonly string[]): StoreFailure => ({
   why: `no answer of ${missing.join(', ')}; \`dq shard ls\` names the cause`,
 });
 
+/** Of a jobs.db that dq leaves for Redis (leaving.ts). */
+export const leavingFailure: StoreFailure = { kind: 'not_stored', code: 'leaving' };
+
 export class StoreError extends Error {
   readonly failure: StoreFailure;
   /** an operator's name of the failed server or file */

@@ -25,7 +25,7 @@ export interface StoreVerbRule {
 }
 
 type Framed = StoreVerbRule & { readonly frame: number };
-type Duty = Exclude<keyof Store, 'close' | 'healing'>;
+type Duty = Exclude<keyof Store, 'close' | 'healing' | 'arrivals'>;
 /** Methods that never travel: clients answer them, admin.clock from the health of dq-store. */
 type LocalMethod =
   | 'admin.clock'

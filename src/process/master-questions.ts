@@ -28,6 +28,7 @@ const roleOf = {
   failures: 'notifier',
   test_call: 'notifier',
   attempts: 'upkeep',
+  move_problem: 'upkeep',
   journal_lag: 'upkeep',
   journal_fsck: 'upkeep',
 } as const satisfies {

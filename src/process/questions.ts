@@ -33,6 +33,8 @@ export interface Questions {
     TopicFilter & { readonly outcome: AttemptRecord['outcome'] | null; readonly limit: number },
     { readonly since: number; readonly attempts: readonly AttemptSample[] }
   >;
+  /** why the move of a jobs.db to Redis waits; null: it does not, or there is none */
+  readonly move_problem: Asked<'upkeep', null, string | null>;
   /** age of the oldest change that is not in MySQL, ms; null: no journal */
   readonly journal_lag: Asked<'upkeep', null, number | null>;
   /** starts a check of the journal, or only says how the last one is doing */

@@ -5,9 +5,10 @@ import type { Config } from '../config/options.ts';
 import type { Owner } from '../core/job.ts';
 import type { Change } from '../core/job-change.ts';
 import type { StatName } from '../core/series.ts';
-import type { Store } from '../ports/job-store.ts';
+import type { JobStore, Store } from '../ports/job-store.ts';
 import type { JournalDb } from '../ports/journal.ts';
 import type { LeaderRow } from '../ports/leadership.ts';
+import type { Arrivals, LeavingJobs } from '../ports/leaving.ts';
 import type { Registry } from '../ports/registry.ts';
 import type { ShardServers } from '../ports/shard-servers.ts';
 import type { SpooledStreams } from '../ports/spool.ts';
@@ -43,6 +44,19 @@ export interface JournalParts {
   readonly rejectReason: () => string | null;
 }
 
+/** A jobs.db whose jobs move to the store in force. */
+export interface LeavingStore {
+  readonly calls: LeavingJobs;
+  /** its leases, and its reserved jobs */
+  readonly jobs: JobStore;
+  /** the store in force */
+  readonly arrivals: Arrivals;
+  /** of a move, in the store in force */
+  readonly name: (move: number) => string;
+  /** none: it has no jobs, for ever · held: it has some, and no move is open. Rejects with StoreError. */
+  look(): Promise<'none' | 'held' | 'moving'>;
+}
+
 export interface RoleContext {
   readonly config: Config;
   readonly log: Log;
@@ -55,6 +69,8 @@ export interface RoleContext {
   readonly store: Store;
   /** absent: the jobs are in the embedded store */
   readonly shards?: { readonly servers: ShardServers; readonly refresh: () => Promise<void> } | undefined;
+  /** absent: the jobs are in the embedded store */
+  readonly leaving?: LeavingStore | undefined;
   /** of dq-upkeep, dq-server and dq-console with a journal */
   readonly journal?: JournalParts | undefined;
   /** of the store, not of this machine */

@@ -25,6 +25,13 @@ export const storeLimits = {
    *  reconnect within storeReconnectMsMax and send unanswered outcomes again after finishAgainMs. */
   recoverAwayMs: 3_000,
   recoverHoldMs: 5_000,
+  /** While jobs.db moves to Redis: ids that one call looks for there; how old the knowledge may be that jobs
+   *  are left; and how long a call waits for a mover that has to tell Redis of the move again (2 s in
+   *  all). */
+  movingFindMax: 1_000,
+  movingLookMs: 1_000,
+  movingTriesMax: 20,
+  movingAgainMs: 100,
   /** A process's pending calls to the store, and their bytes; more are rejected as not_stored. */
   pendingCallsMax: 10_000,
   pendingCallBytesMax: 64 * 1024 * 1024,

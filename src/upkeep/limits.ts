@@ -18,6 +18,10 @@ export const upkeepLimits = {
   /** Samples of attempts, for people who watch: of a topic, some screens; in all, 12,000 of usual size. */
   samplesPerTopic: 200,
   samplesBytes: 12 * 1024 * 1024,
+  /** A put of the mover is durable after it: longer than a replica is behind, or an appendfsync of a second.
+   *  And how long the mover waits for what it needs. */
+  moveForgetMs: 5_000,
+  moveWaitMs: 1_000,
   /** How often topics are checked for a removal that was cut off, and its least age: a removal takes up to
    *  topicChangeMs and two calls of the store (storeCallMs each). */
   removalCheckMs: 5_000,

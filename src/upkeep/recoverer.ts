@@ -6,7 +6,7 @@
 // old list is not used.
 
 import { limits } from '../core/limits.ts';
-import type { Partition, Recovered } from '../ports/job-store.ts';
+import type { JobStore, Partition, Recovered } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
 import type { RoleContext } from '../process/role.ts';
 import { Agent } from '../runtime/agent.ts';
@@ -55,20 +55,19 @@ export class Recoverer extends Agent {
   }
 
   async #step(): Promise<number> {
-    const { jobs } = this.#ctx.store;
     const { instance } = this.#ctx.owner;
     const living = this.#freshLiving();
     // A partition that does not answer delays no other.
     const failures: unknown[] = [];
     if (living !== null)
       failures.push(
-        ...(await this.#recoverAll((partition) =>
+        ...(await this.#recoverAll((jobs, partition) =>
           jobs.recoverOwners(partition, instance, { living }, limits.recoverMax),
         )),
       );
     for (const [dead, toldAt] of this.#dead) {
       const isLate = monotonicNow() - toldAt >= upkeepLimits.recoverEveryMs;
-      const failed = await this.#recoverAll((partition) =>
+      const failed = await this.#recoverAll((jobs, partition) =>
         jobs.recoverOwners(partition, instance, { dead }, limits.recoverMax),
       );
       failures.push(...failed);
@@ -77,7 +76,9 @@ export class Recoverer extends Agent {
     // Not earlier because of a wake-up by a message.
     if (isDue(this.#nextAt, upkeepLimits.recoverEveryMs)) {
       this.#nextAt = turnAfter(upkeepLimits.recoverEveryMs);
-      failures.push(...(await this.#recoverAll((partition) => jobs.recover(partition, limits.recoverMax))));
+      failures.push(
+        ...(await this.#recoverAll((jobs, partition) => jobs.recover(partition, limits.recoverMax))),
+      );
     }
     if (failures.length > 0) throw failures[0];
     return Math.max(this.#nextAt - monotonicNow(), 0);
@@ -99,23 +100,34 @@ export class Recoverer extends Agent {
     return null;
   }
 
-  /** Returns the errors of the partitions that failed. */
-  async #recoverAll(recover: (partition: Partition) => Promise<Recovered>): Promise<unknown[]> {
+  /** Returns the errors of the partitions that failed. A jobs.db that is left may have leases, too. */
+  async #recoverAll(
+    recover: (jobs: JobStore, partition: Partition) => Promise<Recovered>,
+  ): Promise<unknown[]> {
     const failures: unknown[] = [];
-    for (const partition of this.#ctx.store.jobs.partitions()) {
-      try {
-        let recovered: Recovered;
-        do {
-          recovered = await recover(partition);
-          this.#report(recovered);
-          await this.#expiredPulls.settle(recovered.pulled ?? []);
-        } while (recovered.more);
-      } catch (error) {
-        if (!(error instanceof StoreError)) throw error;
-        failures.push(error);
+    for (const jobs of await this.#stores()) {
+      for (const partition of jobs.partitions()) {
+        try {
+          let recovered: Recovered;
+          do {
+            recovered = await recover(jobs, partition);
+            this.#report(recovered);
+            await this.#expiredPulls.settle(recovered.pulled ?? []);
+          } while (recovered.more);
+        } catch (error) {
+          if (!(error instanceof StoreError)) throw error;
+          failures.push(error);
+        }
       }
     }
     return failures;
+  }
+
+  async #stores(): Promise<readonly JobStore[]> {
+    const { store, leaving } = this.#ctx;
+    // A jobs.db that does not answer delays none of the others.
+    const phase = await leaving?.look().catch(() => 'held' as const);
+    return leaving === undefined || phase === 'none' ? [store.jobs] : [store.jobs, leaving.jobs];
   }
 
   #report({ returned, poisoned }: Recovered): void {

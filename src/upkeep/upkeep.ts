@@ -35,6 +35,7 @@ import { Janitor, type LogFiles } from './janitor.ts';
 import { type JournalAgents, journalAgents } from './journal-agents.ts';
 import { upkeepLimits } from './limits.ts';
 import { LivingProcesses } from './living-processes.ts';
+import { isBehind, Mover } from './mover.ts';
 import { Operations } from './operations/operations.ts';
 import { Recoverer } from './recoverer.ts';
 import { RemovalWatch } from './removal-watch.ts';
@@ -106,6 +107,8 @@ class Upkeep implements Role {
   readonly #living = new LivingProcesses();
   /** null: without a journal */
   readonly #journal: JournalAgents | null;
+  /** null: Redis is not in force */
+  readonly #mover: Mover | null;
   #isSole = false;
   #gaveUp: Promise<void> | null = null;
 
@@ -136,6 +139,11 @@ class Upkeep implements Role {
       ctx.journal === undefined
         ? null
         : journalAgents(ctx, ctx.journal, this.#living, this.#incidents, seams.health.everyMs);
+    const isJournalBehind = () => {
+      const recorder = this.#journal?.recorder.state;
+      return recorder !== undefined && isBehind(recorder, config['journal.spoolBytes']);
+    };
+    this.#mover = ctx.leaving === undefined ? null : new Mover(ctx, ctx.leaving, isJournalBehind);
     this.#agents = [
       this.#recoverer,
       this.#recorder,
@@ -148,11 +156,13 @@ class Upkeep implements Role {
       ...(this.#journal?.all ?? []),
       this.#health,
       new Operations(ctx, () => (this.#journal?.looker.notes.length ?? 0) > 0),
+      ...(this.#mover === null ? [] : [this.#mover]),
       ...(calls ? [this.#incidentMailer, this.#watchOf(seams.watch)] : []),
       ...(shards === undefined ? [] : [shardClearer({ registry, ...shards }, log)]),
     ];
     answerQuestions(link, log, {
       attempts: (asked) => this.#ring.list(asked),
+      move_problem: () => this.#mover?.problem ?? null,
       journal_lag: () => this.#journal?.recorder.state.lagMs ?? null,
       journal_fsck: ({ starts }) => {
         if (starts) this.#journal?.fsck.start();

@@ -110,13 +110,13 @@ function storeOf({ scene, process }: WorkerOptions): StoreSeams {
     checkHandover: async () => {},
     owner: {
       listen: (onChannel) => port.listen(process, onChannel),
-      open: ({ keepHistory = true, shortestRetentionMs = 0 }) => {
+      open: ({ keepHistory = true, shortestRetentionMs = 0, isLeaving = false }) => {
         disk.opened();
         const engine = new MemoryEngine(
           jobsPath,
           { db, wasUnclean: false, wasChecked: false },
           {
-            ...{ clock: wallNow, monotonic: monotonicNow, keepHistory, shortestRetentionMs },
+            ...{ clock: wallNow, monotonic: monotonicNow, keepHistory, shortestRetentionMs, isLeaving },
             space: disk.space,
             recoverHoldMs: storeLimits.recoverHoldMs,
             clockHoldMs: sqliteLimits.clockHoldMs,

@@ -40,6 +40,7 @@ export function specifiedScope(route: Route): Scope | 'known' | null | undefined
   if (/^\/v1\/(operations|dead)(\/|$)/.test(path)) return 'operate';
   if (/\/(run|reschedule|requeue|request|pause|resume|offline|test-call)$/.test(path)) return 'operate';
   if (/\/jobs(\/\{id\})?$/.test(path)) return 'push';
-  if (/^\/v1\/(topics|schedules|tokens|shards|alerts|backup|fsck|journal)(\/|$)/.test(path)) return 'admin';
+  if (/^\/v1\/(topics|schedules|tokens|shards|alerts|backup|fsck|journal|move)(\/|$)/.test(path))
+    return 'admin';
   return undefined;
 }

@@ -83,6 +83,7 @@ const harmless = {
   counts: null,
   raiseList: null,
   restTopics: null,
+  moving: null,
   countQuarantined: null,
   moment: null,
   position: null,

@@ -145,7 +145,7 @@ export function readRestores({ args, reply }: Ran): {
   readonly put: readonly RestoredRow[];
   readonly removed: readonly JobKey[];
 } {
-  const [text = Buffer.alloc(0), ...apart] = args.slice(common + 2);
+  const [text = Buffer.alloc(0), _move, ...apart] = args.slice(common + 2);
   const cursor = new Cursor(text);
   const answers = new Cursor(reply as Buffer);
   const [put, removed]: [RestoredRow[], JobKey[]] = [[], []];
@@ -161,6 +161,7 @@ export function readRestores({ args, reply }: Ran): {
     const isTold = cursor.uint(1) === 1;
     const flags = cursor.uint(1);
     const tail = cursor.slice(cursor.uint(2));
+    cursor.slice(cursor.uint(4));
     const record = Buffer.concat([Buffer.from([flags]), Buffer.alloc(13), tail]);
     const body = (flags & 32) === 0 ? readRecord(record, tail).body : (apart.shift() ?? tail);
     const kind = answers.uint(1);

@@ -14,6 +14,7 @@ import type {
   WalkedJob,
 } from '../../../ports/healing.ts';
 import type { Partition } from '../../../ports/job-store.ts';
+import type { Arrivals, Arrived, LeavingJob } from '../../../ports/leaving.ts';
 import { batchesBySize } from '../../batches.ts';
 import { redisLimits } from '../limits.ts';
 import { idOf, keyBytesMax, writeKey } from '../scripts/keys.ts';
@@ -36,7 +37,7 @@ import { changeBytes, readChange } from './changes.ts';
 /** state 0 of a script's row: waiting; 3: dead; from here on 4 + code of the end */
 const endedFrom = 4;
 /** bytes of a row without its key and tail */
-const fixedBytes = 47;
+const fixedBytes = 51;
 
 export function healingCalls(shards: Shards): Healing {
   const look = async (partition: Partition, shipped: ShippedNumbers): Promise<LossState> => {
@@ -48,20 +49,7 @@ export function healingCalls(shards: Shards): Healing {
     return { place, note: { ...note, phase: phase === 'jobs' ? 'jobs' : 'ends' }, healed: 0 };
   };
   return {
-    async put(rows, allowed = noNote, open = 'put') {
-      const outcomes = await callItems<JobRow, Answer>(shards, rows, {
-        script: 'restore',
-        args: (batch, place) => {
-          const { note, healed } = allowed(place ?? '');
-          return [note, healed, ...restoreArgs(batch, open, place ?? '')];
-        },
-        read: (reply, items, place) => readPuts(reply, items, place ?? ''),
-        batches: (items) => batchesBySize(items, ({ pushed }) => pushed?.body.length ?? 0),
-        isElsewhere: ({ kind }) => kind === 'absent',
-      });
-      const absent: PutOutcome = open === 'put' ? noActiveShard : { kind: 'kept' };
-      return outcomes.map((outcome) => (outcome.kind === 'absent' ? absent : outcome));
-    },
+    put: (rows, allowed = noNote, open = 'put') => putRows(shards, rows, { allowed, open, move: '' }),
     look,
     async marks(partition) {
       const reply = (await shards.run('marks', partition, [])) as Buffer[];
@@ -105,6 +93,87 @@ export function healingCalls(shards: Shards): Healing {
     },
   };
 }
+
+interface Put {
+  readonly allowed: (place: string) => AllowedNote;
+  readonly open: OpenRows;
+  /** '': the rows are the journal's */
+  readonly move: string;
+}
+
+async function putRows(
+  shards: Shards,
+  rows: readonly RowToPut[],
+  { allowed, open, move }: Put,
+): Promise<readonly PutOutcome[]> {
+  const outcomes = await callItems<RowToPut, Answer>(shards, rows, {
+    script: 'restore',
+    args: (batch, place) => {
+      const { note, healed } = allowed(place ?? '');
+      const [text, ...bodies] = restoreArgs(batch, open, place ?? '');
+      return [note, healed, text ?? '', move, ...bodies];
+    },
+    read: readPuts,
+    batches: (items) => batchesBySize(items, ({ pushed }) => pushed?.body.length ?? 0),
+    isElsewhere: ({ kind }) => kind === 'absent',
+  });
+  const absent: PutOutcome = open === 'put' ? noActiveShard : { kind: 'kept' };
+  return outcomes.map((outcome) => (outcome.kind === 'absent' ? absent : outcome));
+}
+
+/** The store as the target of moves. A job that arrives is put as a row of the journal would be: live jobs
+ *  and ends of this version, or of a higher one, stay. */
+export function arrivalCalls(shards: Shards): Arrivals {
+  const tell = async (move: string, isOpen: 0 | 1) => {
+    for (const partition of shards.partitions) await shards.run('moving', partition, [move, isOpen]);
+  };
+  return {
+    open: (move) => tell(move, 1),
+    close: (move) => tell(move, 0),
+    async put(move, jobs) {
+      const rows = jobs.map(rowOfLeaving);
+      const outcomes = await putRows(shards, rows, { allowed: noNote, open: 'put', move });
+      return outcomes.map((outcome): Arrived => {
+        if (outcome.kind === 'not_stored' || outcome.kind === 'unknown') return outcome;
+        if (outcome.kind === 'other_note') return { kind: 'closed' };
+        const isNamed = outcome.kind === 'put' || outcome.kind === 'found';
+        return isNamed ? { kind: 'here', change: outcome.change } : { kind: 'here' };
+      });
+    },
+    async losses() {
+      const { partitions } = shards;
+      await Promise.all(partitions.map((partition) => shards.has(partition, 'n')));
+      return partitions.reduce((sum, partition) => sum + shards.lossesOf(partition), 0);
+    },
+    isNearlyFull: () => shards.openPartitions.some((partition) => shards.isNearlyFull(partition)),
+  };
+}
+
+/** Its alert is mailed from the jobs.db, so it counts as settled here. */
+function rowOfLeaving({ attempts, ...job }: LeavingJob): RowToPut {
+  const { version, death, acceptedAt, priority, contentType, extension, body } = job;
+  return {
+    topic: job.topic,
+    id: job.id,
+    version,
+    origin: job.origin,
+    number: version,
+    dueAt: job.dueAt,
+    failures: job.failures,
+    place: '',
+    state: death === null ? 'waiting' : 'dead',
+    orderAt: death === null ? job.dueAt : death.at,
+    reason: death?.reason ?? null,
+    endedOrigin: 0,
+    alertTold: version,
+    bodyOrigin: job.origin,
+    pushed: { acceptedAt, priority, contentType, extension, body },
+    attempts: Buffer.from(attempts.map((attempt) => JSON.stringify(attempt)).join('\n')),
+  };
+}
+
+/** `attempts`: as P:p stores them; absent: none are known */
+type RowToPut = JobRow & { readonly attempts?: Buffer };
 
 type Versioned = JobKey & { readonly version: Version };
 
@@ -178,9 +247,12 @@ function lookArgs({ writers, marks, forget }: ShippedNumbers): readonly Arg[] {
 
 const noNote = (): AllowedNote => ({ note: 0, healed: Number.MAX_SAFE_INTEGER });
 
-function restoreArgs(batch: readonly Placed<JobRow>[], open: OpenRows, place: string): readonly Arg[] {
+function restoreArgs(batch: readonly Placed<RowToPut>[], open: OpenRows, place: string): readonly Arg[] {
   let bytesMax = 0;
-  for (const { item } of batch) bytesMax += fixedBytes + keyBytesMax(item) + tailBytesMax(tailOf(item));
+  for (const { item } of batch) {
+    const { attempts } = item;
+    bytesMax += fixedBytes + keyBytesMax(item) + tailBytesMax(tailOf(item)) + (attempts?.length ?? 0);
+  }
   const text = Buffer.allocUnsafe(bytesMax);
   let at = 0;
   for (const placed of batch) at = writeRow(text, at, placed, howOf(placed, open, place));
@@ -209,7 +281,7 @@ function howOf({ item: row, isEarlier }: Placed<JobRow>, open: OpenRows, place: 
 }
 
 /** Returns the offset after it. */
-function writeRow(text: Buffer, start: number, { item: row }: Placed<JobRow>, how: number): number {
+function writeRow(text: Buffer, start: number, { item: row }: Placed<RowToPut>, how: number): number {
   const tail = tailOf(row);
   let at = writeKey(text, start, row);
   at = text.writeUInt8(stateOf(row), at);
@@ -227,7 +299,9 @@ function writeRow(text: Buffer, start: number, { item: row }: Placed<JobRow>, ho
   const tailAt = at + 2;
   at = writeTail(text, tailAt, tail);
   text.writeUInt16BE(at - tailAt, tailAt - 2);
-  return at;
+  const { attempts } = row;
+  at = text.writeUInt32BE(attempts?.length ?? 0, at);
+  return at + (attempts?.copy(text, at) ?? 0);
 }
 
 function stateOf({ state }: JobRow): number {
@@ -245,7 +319,8 @@ const kinds = ['absent', 'put', 'removed', 'kept', 'ended', 'other_note', 'older
 const [displaced, entryLeft] = [8, 9];
 const openCodes: Readonly<Record<OpenRows, number>> = { put: 0, replace: 1, compare: 2 };
 
-function readPuts(reply: unknown, rows: readonly JobRow[], place: string): readonly Answer[] {
+/** `place`: null: changes are not named */
+function readPuts(reply: unknown, rows: readonly JobRow[], place: string | null): readonly Answer[] {
   const text = reply as Buffer;
   let at = 0;
   return rows.map((): Answer => {
@@ -258,15 +333,16 @@ function readPuts(reply: unknown, rows: readonly JobRow[], place: string): reado
     const kind = kinds[code] ?? 'kept';
     if (kind === 'removed') {
       at += 7;
-      return { kind, place, number: readSafe(text, at - 7) };
+      return { kind, place: place ?? '', number: readSafe(text, at - 7) };
     }
+    if (place === null && (kind === 'put' || kind === 'found')) return { kind: 'kept' };
     if (kind === 'put' || kind === 'found') {
       at += changeBytes;
-      return { kind, change: readChange(text, at - changeBytes, place) };
+      return { kind, change: readChange(text, at - changeBytes, place ?? '') };
     }
     if (kind === 'other_note') {
       at += 7;
-      return { kind, place, note: readSafe(text, at - 7) };
+      return { kind, place: place ?? '', note: readSafe(text, at - 7) };
     }
     if (kind !== 'ended') return { kind };
     at += 14;

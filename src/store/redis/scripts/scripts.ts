@@ -34,6 +34,7 @@ import look from './lua/look.lua';
 import mark from './lua/mark.lua';
 import marks from './lua/marks.lua';
 import moment from './lua/moment.lua';
+import moving from './lua/moving.lua';
 import position from './lua/position.lua';
 import promote from './lua/promote.lua';
 import purgeTopic from './lua/purge-topic.lua';
@@ -128,6 +129,7 @@ const files = {
   advance,
   lacks,
   walk,
+  moving,
 } as const;
 
 export type ScriptName = keyof typeof files;

@@ -12,7 +12,7 @@ import { storeLimits } from '../../limits.ts';
 import { adminCalls, healthOfAll, type RegistryBackup } from '../calls/admin.ts';
 import { alertCalls } from '../calls/alerts.ts';
 import { deadCalls } from '../calls/dead.ts';
-import { healingCalls } from '../calls/healing.ts';
+import { arrivalCalls, healingCalls } from '../calls/healing.ts';
 import { historyCalls } from '../calls/history.ts';
 import { jobCalls } from '../calls/jobs.ts';
 import { surveyCalls } from '../calls/surveys.ts';
@@ -105,6 +105,7 @@ export class RedisStore implements Shards {
       },
       surveys: surveyCalls(this),
       ...(options.writer === undefined ? {} : { healing: healingCalls(this) }),
+      arrivals: arrivalCalls(this),
       close: () => this.close(),
     };
   }

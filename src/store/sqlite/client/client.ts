@@ -18,6 +18,7 @@ import type {
   StoreHealth,
   Surveys,
 } from '../../../ports/job-store.ts';
+import type { LeavingJobs } from '../../../ports/leaving.ts';
 import {
   forwardedVerbs,
   type Registry,
@@ -44,6 +45,7 @@ import { partitionName } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';
 import type { SurveyCall } from '../owner/survey-service.ts';
 import { type CapacityDelta, oneTimeDelta, SentCapacities } from '../wire/capacity-delta.ts';
+import { leavingChanges, leavingReads, unpacked } from '../wire/leaving.ts';
 import {
   type ItemFrames,
   itemFrames,
@@ -62,6 +64,8 @@ export interface ConnectionOptions extends LinkOptions {
 
 export interface StoreConnection {
   readonly store: Store;
+  /** of a jobs.db that is left for Redis */
+  readonly leaving: LeavingJobs;
   readonly registry: Registry;
   readonly connected: boolean;
   /** Resolves when connected. Rejects with StoreError, and closes, after sqliteLimits.storeCallMs without a
@@ -121,6 +125,7 @@ export function connectStore(options: ConnectionOptions): StoreConnection {
       surveys: surveyCalls(link),
       close,
     },
+    leaving: leavingCallsOf(link),
     registry: {
       ...registryCalls(link),
       read: options.readTopic ?? unreadable,
@@ -152,6 +157,20 @@ export function connectStore(options: ConnectionOptions): StoreConnection {
     shortenWaits: () => link.shortenWaits(),
     close,
   };
+}
+
+/** A repeat of each is harmless. */
+function leavingCallsOf(link: Link): LeavingJobs {
+  const call =
+    (kind: number, method: keyof LeavingJobs) =>
+    async (...args: readonly unknown[]) => {
+      const r = await link.call(kind, (w) => w.json({ method, args }), true);
+      return unpacked(r.text() ?? 'null');
+    };
+  return Object.fromEntries([
+    ...leavingReads.map((method) => [method, call(kinds.leavingRead, method)]),
+    ...leavingChanges.map((method) => [method, call(kinds.leaving, method)]),
+  ]) as unknown as LeavingJobs;
 }
 
 function registryCalls(link: Link): RegistryVerbs {

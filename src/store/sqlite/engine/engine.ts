@@ -13,16 +13,18 @@ import type {
   RescheduleItem,
   RetryItem,
 } from '../../../ports/job-store.ts';
+import { leavingFailure, type StoreFailure } from '../../../ports/store-error.ts';
 import { type Database, sqliteCode } from '../../../runtime/database.ts';
 import { monotonicNow, wallNow } from '../../../runtime/time.ts';
 import { storeLimits } from '../../limits.ts';
 import { DiskReserve, diskReserveBytesFor } from '../file/disk-reserve.ts';
-import { partitionName } from '../file/schema.ts';
+import { partitionName, reserved } from '../file/schema.ts';
 import {
   closeStoreFile,
   type OpenedStoreFile,
   openStoreFile,
   requireFileCheck,
+  StoreFileRefused,
   toStoreFileRefused,
 } from '../file/store-file.ts';
 import { WalSpace } from '../file/wal-space.ts';
@@ -34,6 +36,7 @@ import { type AckedLease, ackJob, buryJob, extendJob, releaseJob, retryJob } fro
 import { History } from './history.ts';
 import { JobCounts } from './job-counts.ts';
 import { JobRows } from './job-rows.ts';
+import { Leaving } from './leaving.ts';
 import { Moves } from './moves.ts';
 import { requeueJob, rescheduleJob, runJob } from './operator-moves.ts';
 import { cancelJob, pushJob } from './push.ts';
@@ -57,6 +60,9 @@ export interface EngineOptions {
   readonly clock?: () => number;
   /** false: ended jobs leave no history entry */
   readonly keepHistory?: boolean;
+  /** Redis is in force: nothing is delivered from this file, no id is new in it, and only reserved jobs
+   *  change. */
+  readonly isLeaving?: boolean;
   /** storeLimits.recoverHoldMs; tests pass less */
   readonly recoverHoldMs?: number;
   /** sqliteLimits.clockHoldMs; tests pass less */
@@ -79,7 +85,8 @@ export interface EngineSpace {
   readonly reserve: Pick<DiskReserve, 'missing' | 'fits' | 'add' | 'free'>;
 }
 
-type AllOptions = Required<Omit<EngineOptions, 'space'>> & Pick<EngineOptions, 'space'>;
+type AllOptions = Required<Omit<EngineOptions, 'space' | 'isLeaving'>> &
+  Pick<EngineOptions, 'space' | 'isLeaving'>;
 
 export class Engine {
   readonly #tx: TransactionContext & { now: number; isDiskFull: boolean };
@@ -101,6 +108,8 @@ export class Engine {
   readonly search: Search;
   readonly jobCounts: JobCounts;
   readonly survey: Survey;
+  readonly leaving: Leaving;
+  readonly isLeaving: boolean;
 
   constructor(path: string, { db, ...found }: OpenedStoreFile, options: AllOptions) {
     const { clock, monotonic, clockHoldMs: holdMs, shortestRetentionMs, diskReserveBytes } = options;
@@ -135,6 +144,14 @@ export class Engine {
     this.search = new Search(this.#tx);
     this.jobCounts = new JobCounts(this.#tx);
     this.survey = new Survey(this.#tx);
+    this.leaving = new Leaving(this.#tx, this.snapshots);
+    this.isLeaving = options.isLeaving === true;
+    const { move, jobs } = this.leaving.state();
+    if (move !== null && !this.isLeaving)
+      throw new StoreFileRefused(
+        'moving',
+        `a move of ${path} to Redis is open, ${jobs} jobs left; start with redis until it has ended`,
+      );
   }
 
   /** For reads outside the port (backup, tests): only between transactions, never for writes. */
@@ -200,17 +217,26 @@ export class Engine {
 
   // Operations on one job
 
-  push = (job: PushJob) => pushJob(this.#tx, job);
-  cancel = (key: VersionedKey) => cancelJob(this.#tx, key, 'cancelled');
-  finishById = (key: VersionedKey) => cancelJob(this.#tx, key, 'done');
-  run = (key: VersionedKey) => runJob(this.#tx, key);
-  reschedule = (item: RescheduleItem) => rescheduleJob(this.#tx, item);
-  requeue = (key: VersionedKey) => requeueJob(this.#tx, key);
+  push = (job: PushJob) => this.#changed(job, pushJob);
+  cancel = (key: VersionedKey) => this.#changed(key, (tx) => cancelJob(tx, key, 'cancelled'));
+  finishById = (key: VersionedKey) => this.#changed(key, (tx) => cancelJob(tx, key, 'done'));
+  run = (key: VersionedKey) => this.#changed(key, runJob);
+  reschedule = (item: RescheduleItem) => this.#changed(item, rescheduleJob);
+  requeue = (key: VersionedKey) => this.#changed(key, requeueJob);
   ack = (item: AckedLease) => ackJob(this.#tx, item);
   retry = (item: RetryItem) => retryJob(this.#tx, item);
   bury = (item: BuryItem) => buryJob(this.#tx, item);
   release = (lease: EndingLease) => releaseJob(this.#tx, lease);
   extend = (item: ExtendItem) => extendJob(this.#tx, item);
+
+  /** Of a file that is left, a job that is not reserved may be in Redis already: its caller reads again. */
+  #changed<I extends VersionedKey, O>(
+    item: I,
+    change: (tx: TransactionContext, item: I) => O,
+  ): O | StoreFailure {
+    if (this.isLeaving && this.#tx.rows.find(item.topic, item.id)?.state !== reserved) return leavingFailure;
+    return change(this.#tx, item);
+  }
 
   // Expiry and clock
 
@@ -352,6 +378,7 @@ export function openEngine(path: string, options: EngineOptions = {}): Engine {
   const {
     clock = wallNow,
     keepHistory = true,
+    isLeaving = false,
     recoverHoldMs = storeLimits.recoverHoldMs,
     clockHoldMs = sqliteLimits.clockHoldMs,
     shortestRetentionMs = 3_600_000,
@@ -365,6 +392,7 @@ export function openEngine(path: string, options: EngineOptions = {}): Engine {
       clock,
       monotonic,
       keepHistory,
+      isLeaving,
       recoverHoldMs,
       clockHoldMs,
       shortestRetentionMs,

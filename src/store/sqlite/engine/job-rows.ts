@@ -293,6 +293,14 @@ export class JobRows {
     this.#leaves(row);
   }
 
+  /** The job lives elsewhere: its row goes without a history entry. */
+  remove(row: JobRow): void {
+    this.#deleteBody.get(row.n);
+    this.forgetAttempts(row);
+    this.#deleteJob.get(row.n);
+    this.#leaves(row);
+  }
+
   reserve(row: JobRow, lease: { token: number; instance: number; incarnation: number; until: number }): void {
     const { token } = lease;
     this.#toReserved.get(token, lease.instance, lease.incarnation, lease.until, row.n);

@@ -24,7 +24,7 @@ import { applicationId, layoutVersion, schema } from './schema.ts';
 
 /** Why a file was not opened; the message is for the operator who starts dq. */
 export class StoreFileRefused extends Error {
-  readonly why: 'in_use' | 'foreign' | 'layout' | 'damaged' | 'incomplete' | 'unwritable';
+  readonly why: 'in_use' | 'foreign' | 'layout' | 'damaged' | 'incomplete' | 'unwritable' | 'moving';
   constructor(why: StoreFileRefused['why'], message: string, options?: ErrorOptions) {
     super(message, options);
     this.name = 'StoreFileRefused';

@@ -1,7 +1,8 @@
 // Defines each verb of the socket: read from its frame, run on the engine, written as its answer. Owns no
 // transaction: `changes` tells group.ts which kind the verb needs.
 
-import type { StoreFailure } from '../../../ports/store-error.ts';
+import type { LeavingJobs } from '../../../ports/leaving.ts';
+import { leavingFailure, StoreError, type StoreFailure } from '../../../ports/store-error.ts';
 import {
   ruleOf,
   type StoreVerb,
@@ -11,6 +12,7 @@ import {
 } from '../../../ports/store-verbs.ts';
 import type { Engine } from '../engine/engine.ts';
 import { KnownCapacities } from '../wire/capacity-delta.ts';
+import { type LeavingCall, leavingChanges, leavingReads, packed } from '../wire/leaving.ts';
 import {
   type ItemFrames,
   itemFrames,
@@ -54,7 +56,7 @@ const one = (run: Work['run']) => ({ items: 1, isList: false, run });
 /** A verb with items. `act`: what the engine does with one */
 const items = <I, O, R>(
   { item, outcome }: ItemFrames<I, O | StoreFailure, R>,
-  act: (engine: Engine) => (item: R) => O,
+  act: (engine: Engine) => (item: R) => O | StoreFailure,
 ): Act => ({
   read(r) {
     const list = r.list(item.read);
@@ -169,12 +171,57 @@ const acts: Readonly<Record<Exclude<StoreVerb, OutsideVerb>, Act>> = {
   'surveys.position': json(({ survey }, key) => survey.position(key)),
 };
 
+/** Verbs that would deliver jobs of a file that is left, move many of them, or remove what a late caller
+ *  needs. */
+const notWhileLeaving: ReadonlySet<StoreVerb> = new Set([
+  'jobs.promote',
+  'jobs.reserve',
+  'dead.requeue',
+  'dead.purge',
+  'dead.expire',
+  'history.forget',
+  'admin.purgeTopic',
+] satisfies StoreVerb[]);
+
 type Operation = Omit<Work, 'items' | 'isList' | 'run'> & Pick<Act, 'read'>;
 
 function operationOf(verb: StoreVerb, { read, isNoop = () => false }: Act): Operation {
   const { changes, kind } = ruleOf(verb);
-  return { changes, isPush: verb === 'jobs.push', isBulk: kind === 'stepped', isNoop, read };
+  const isRejected = notWhileLeaving.has(verb);
+  return {
+    changes,
+    isPush: verb === 'jobs.push',
+    isBulk: kind === 'stepped',
+    isNoop: (engine) => (isRejected && engine.isLeaving) || isNoop(engine),
+    read(...given) {
+      const { run, ...its } = read(...given);
+      return {
+        ...its,
+        run(engine, each) {
+          if (isRejected && engine.isLeaving) throw new StoreError(leavingFailure);
+          return run(engine, each);
+        },
+      };
+    },
+  };
 }
+
+/** The calls of a file that is left; one of a file in force is a mistake of the program. */
+const leavingCalls = (changes: Operation['changes'], methods: readonly (keyof LeavingJobs)[]): Operation => ({
+  changes,
+  isPush: false,
+  isBulk: changes === 'full',
+  isNoop: () => false,
+  read(r) {
+    const { method, args } = r.json() as LeavingCall;
+    if (!methods.includes(method)) throw new ProtocolError(`unknown method ${method}`);
+    return one(({ leaving, isLeaving }) => {
+      if (!isLeaving) throw new StoreError({ kind: 'not_stored', code: 'not_leaving' });
+      const result = (leaving[method] as (...given: readonly unknown[]) => unknown)(...args);
+      return (w) => w.text(packed(result));
+    });
+  },
+});
 
 /** by the kind of the frame */
 const operations: Readonly<Record<number, Operation>> = {
@@ -188,6 +235,8 @@ const operations: Readonly<Record<number, Operation>> = {
     'jobs.cancel',
     items(itemFrames.cancel, (engine) => engine.finishById),
   ),
+  [kinds.leavingRead]: leavingCalls('nothing', leavingReads),
+  [kinds.leaving]: leavingCalls('full', leavingChanges),
 };
 
 /** Decodes a request. Throws ProtocolError for an incomplete or unknown one. */

@@ -181,6 +181,11 @@ export class StoreOwner implements Service {
     return Object.values(topics).reduce((sum, of) => sum + of.delayed + of.ready + of.reserved + of.dead, 0);
   }
 
+  /** Its jobs move to Redis. */
+  get isMoving(): boolean {
+    return this.#state === 'serving' && this.#opened().leaving.state().move !== null;
+  }
+
   #opened(): Engine {
     if (this.#engine === null) throw new Error('the store is not open');
     return this.#engine;
@@ -373,7 +378,7 @@ export class StoreOwner implements Service {
 
   #health(): StoreHealth {
     const damage = [this.#damage, this.#options.registryDamage?.() ?? null].filter((why) => why !== null);
-    const leftBehind = this.#options.leftBehind?.(this.jobs) ?? [];
+    const leftBehind = this.#options.leftBehind?.(this.isMoving ? 0 : this.jobs) ?? [];
     if (this.#state === 'damaged') return { ok: false, durability, warnings: damage, leftBehind };
     const ok = this.#engine?.isDiskFull === false;
     const clockWarning = this.#engine?.clockWarning ?? null;

@@ -7,8 +7,8 @@
 -- @writes record and attempts, then the index
 -- @include clock
 local max, age, skip = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
--- In a bucket that has lost changes the entries are tombstones.
-if note or went_back then return { 0, 0 } end
+-- In a bucket that has lost changes, or that a move fills, the entries are tombstones.
+if note or went_back or moving then return { 0, 0 } end
 -- Places in the order of their ends.
 local old = call('ZCOUNT', P .. ':e', '-inf', '(' .. string.format('%.0f', now - age))
 local first, last = skip or 0, skip and call('ZCARD', P .. ':e') or old

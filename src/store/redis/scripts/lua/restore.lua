@@ -1,13 +1,15 @@
 #!lua
--- restore: compares rows of the journal with the jobs, and puts back what is lost.
+-- restore: compares rows of the journal with the jobs, and puts back what is lost. Also puts the
+--   jobs of a jobs.db that a move brings (moving.lua), by the same rule: a live version and an end stay.
 -- @keys P
 -- @args id of the note that may be in force (0 = none); without one, the highest id that may have been
---   healed; one text with all rows, then each body that lies apart, in their order. Per row: length (1) and
+--   healed; one text with all rows; name of the move ('': they are the journal's); then each body that lies
+--   apart, in their order. Per row: length (1) and
 --   topic, length (2) and tag+id, state (0 waiting, 3 dead, 4 + code of the end), 1 = an open row only
 --   replaces an older version, 2 = not that either, + 4 = the open row names another place than this one,
 --   + 8 = and this one is not its home, version, origin (7 each), due (6), failures (2), acceptedAt (6),
 --   deadAt (6), number of its last change (7), reason, 1 = its alert is settled, flags as in push, length
---   (2) and tail
+--   (2) and tail, length (4) and attempts
 -- @returns one text, per row: kind (0 absent, and not put here, 1 put, 2 removed, 3 kept, 4 ended here,
 --   5 not a note of the caller, 6 an older version is here, for a 2 in the row, 7 kept, and the row names
 --   another place, 8 as 0, and an older version is removed, 9 as 3, and an entry is left); after a 1 or 7 its
@@ -20,7 +22,9 @@
 if list < its_list then call('HSET', P .. ':n', 'list', ARGV[2]) end
 -- Before the barrier of a newer note, the journal may have an older row of the job.
 local is_allowed
-if note then is_allowed = note.id == tonumber(ARGV[4]) else is_allowed = healed <= tonumber(ARGV[5]) end
+if ARGV[7] ~= '' then
+  is_allowed = not note and not went_back and moving and moving:find(' ' .. ARGV[7] .. ' ', 1, true)
+elseif note then is_allowed = note.id == tonumber(ARGV[4]) else is_allowed = healed <= tonumber(ARGV[5]) end
 
 -- A dead letter without an alert would never expire (dead-expire.lua). The journal has no more than that the
 -- alert was settled, so `nobody` becomes sent.
@@ -49,6 +53,8 @@ end
 
 local function put(row)
   rise_above(row.version)
+  -- A change draws a number of its own; without one the counter has to be above the version all the same.
+  if not writer then draw() end
   local job = { no = topic_number_made(row.topic), tid = row.tid, due = row.due, version = row.version,
     origin = row.origin, accepted = row.accepted, flags = row.flags, prio = row.flags % 4, tail = row.tail,
     had_more = false }
@@ -56,6 +62,7 @@ local function put(row)
   forget(f)
   call('HDEL', P .. ':m', f)
   if row.body then call('HSET', P .. ':b', f, row.body) end
+  if row.attempts ~= '' then call('HSET', P .. ':p', f, row.attempts) end
   place(job, row)
   return '\1' .. change_of(job)
 end
@@ -105,12 +112,12 @@ local function restore(row)
   return '\9' .. struct.pack('>I7', draw())
 end
 
-local answers, at, apart = {}, 1, 6
+local answers, at, apart = {}, 1, 7
 while at <= #ARGV[6] do
   local row, only, told = {}, 0, 0
   row.topic, row.tid, row.state, only, row.version, row.origin, row.due, row.failures, row.accepted, row.dead_at,
-    row.number, row.reason, told, row.flags, row.tail, at =
-    struct.unpack('>Bc0 I2c0 BB I7I7 I6I2 I6I6 I7 BBB I2c0', ARGV[6], at)
+    row.number, row.reason, told, row.flags, row.tail, row.attempts, at =
+    struct.unpack('>Bc0 I2c0 BB I7I7 I6I2 I6I6 I7 BBB I2c0I4c0', ARGV[6], at)
   row.only, row.is_asked, row.is_told = only % 4 > 0, only % 4 == 2, told == 1
   row.is_elsewhere, row.is_onward = only % 8 >= 4, only >= 8
   if row.flags % 64 >= 32 then

@@ -1,8 +1,9 @@
 -- ends: ends jobs. Removes record and body, and writes the history entry in the same step, unless the caller
 -- keeps no history. Codes: 0 done, 1 cancelled, 2 purged, 3 expired.
--- A bucket with a note keeps entries anyway: they are the tombstones of the put-back. So do jobs of
--- schedules: a process that takes over an instant looks for its job.
-local keeps_all = switches:find('h', 1, true) ~= nil or note ~= nil
+-- A bucket with a note, or with an open move, keeps entries anyway: they are the tombstones of the put-back,
+-- and of a late put of the move. So do jobs of schedules: a process that takes over an instant looks for its
+-- job.
+local keeps_all = switches:find('h', 1, true) ~= nil or note ~= nil or moving ~= nil
 
 local function remove_rows(hash, fields)
   if fields[1] then call('HDEL', P .. hash, unpack(fields)) end

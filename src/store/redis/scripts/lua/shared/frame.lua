@@ -10,10 +10,13 @@ local P = KEYS[1]
 local switches = ARGV[3]
 -- nil: no journal is written
 local writer, known = switches:match(' (%S+) (%d+)$')
-local head = call('HMGET', P .. ':n', 'marker', 'list', 'seq', 'turn', 'wheel', 'topics', 'heal', 'w' .. (writer or ''), 'ahead')
+local head = call('HMGET', P .. ':n', 'marker', 'list', 'seq', 'turn', 'wheel', 'topics', 'heal', 'w' .. (writer or ''), 'ahead', 'moving')
 if head[1] ~= ARGV[1] then
   return redis.error_reply(head[1] and 'DQFOREIGN this bucket belongs to another store' or 'DQNOMARKER this bucket has no marker')
 end
+
+-- The open moves from a jobs.db into this bucket (moving.lua), between blanks; nil: none.
+local moving = head[10] and ' ' .. head[10] .. ' '
 
 -- The note: all changes with numbers above `from` may be lost; id, drawn when it was made; phase (`ends`,
 -- then `jobs`). nil: none. After the healing its id alone is kept (healed): a number known from before it

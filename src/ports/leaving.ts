@@ -1,0 +1,81 @@
+// The ports of a move: the jobs.db that dq leaves while Redis is in force, and the store in which its jobs
+// arrive.
+// Invariants: a jobs.db that is left delivers nothing and takes no new ids; of its jobs only reserved ones
+// change. So a job that was read here unreserved stays as it is until it is forgotten, and an id that was
+// absent stays absent.
+
+import type { AttemptRecord, JobKey, Version } from '../core/job.ts';
+import type { Changed } from '../core/job-change.ts';
+import type { WalkedJob } from './healing.ts';
+import type { StoreFailure } from './store-error.ts';
+
+/** A job of the jobs.db that is not reserved. */
+export interface LeavingJob extends Omit<WalkedJob, 'place'> {
+  readonly attempts: readonly AttemptRecord[];
+}
+
+export interface LeavingState {
+  /** live and dead */
+  readonly jobs: number;
+  /** Alerts about dead letters are owed: they are mailed from here. */
+  readonly owesAlerts: boolean;
+  /** the number of the open move; null: none is open, and the jobs are held */
+  readonly move: number | null;
+  /** when it began (epoch ms), and how many jobs there were; null without one */
+  readonly startedAt: number | null;
+  readonly total: number | null;
+  /** a move that has ended here, and may be open in the target */
+  readonly ended: number | null;
+}
+
+/** Of an id: its job as it is, `reserved`, or null without one. */
+export type Whereabouts = LeavingJob | 'reserved' | null;
+
+export interface Found {
+  readonly move: number | null;
+  /** jobs that are left, of all ids */
+  readonly left: number;
+  /** of the first keys, at least of one: bounded in bytes */
+  readonly jobs: readonly Whereabouts[];
+}
+
+export type LeavingPlace = readonly number[];
+
+/** Every call may be repeated. */
+export interface LeavingJobs {
+  state(): Promise<LeavingState>;
+  find(keys: readonly JobKey[]): Promise<Found>;
+  /** The next jobs to move, bounded in number and bytes: ready ones, then delayed ones by their due time,
+   *  then dead letters whose alert is settled. `next`: null at the end */
+  page(
+    after: LeavingPlace | null,
+  ): Promise<{ readonly jobs: readonly LeavingJob[]; readonly next: LeavingPlace | null }>;
+  /** Opens a move, unless one is open. */
+  begin(): Promise<LeavingState>;
+  /** Removes jobs that the target has, unless they have another version. */
+  forget(jobs: readonly (JobKey & { readonly version: Version })[]): Promise<void>;
+  /** Ends the move if nothing is left; false: something is. */
+  end(): Promise<boolean>;
+  /** The target has closed the move that ended. */
+  closed(): Promise<void>;
+}
+
+export type Arrived =
+  /** the target has this version or a higher one, or its end. `change`: of this version, for a journal */
+  | { readonly kind: 'here'; readonly change?: Changed }
+  /** it knows no such open move, or it puts back what it has lost */
+  | { readonly kind: 'closed' }
+  | StoreFailure;
+
+/** The store in force, as the target of moves. */
+export interface Arrivals {
+  /** While a move is open, every end leaves an entry, and none is removed. */
+  open(move: string): Promise<void>;
+  close(move: string): Promise<void>;
+  /** Puts jobs that are absent, or here in an older version. A repeat changes nothing, also after the job has
+   *  ended. */
+  put(move: string, jobs: readonly LeavingJob[]): Promise<readonly Arrived[]>;
+  /** Changes after each moment in which a server may have lost data; read after an answer of each of them. */
+  losses(): Promise<number>;
+  isNearlyFull(): boolean;
+}

@@ -1,0 +1,331 @@
+// The job store on Redis while the jobs.db of the instance still has jobs: a decorator of the port. While
+// they are held, a call that would change one of them is rejected; while they move, it first puts what
+// jobs.db has, then calls Redis. A reserved job changes in jobs.db, where its lease is, so leases of pull
+// clients survive.
+// Invariants: a call on an id reaches Redis only after jobs.db was read: either the id is absent there, and
+// stays so, or what jobs.db has was put. Only the mover forgets. A put of a process that stood still changes
+// nothing (Arrivals.put), and jobs.db rejects a change of a job that is no longer reserved, so no process
+// works by an old reading.
+
+import type { EndedJob, JobKey, JobSnapshot } from '../core/job.ts';
+import type {
+  FinishOutcome,
+  JobStore,
+  OnStored,
+  Page,
+  PushJob,
+  PushOutcome,
+  StateCounts,
+  Store,
+} from '../ports/job-store.ts';
+import type { Arrivals, LeavingJob, LeavingJobs, LeavingState, Whereabouts } from '../ports/leaving.ts';
+import { leavingFailure, StoreError, type StoreFailure } from '../ports/store-error.ts';
+import { monotonicNow, sleep } from '../runtime/time.ts';
+import { storeLimits } from './limits.ts';
+
+/** The jobs.db of this instance. `name`: of a move, in Redis */
+export interface Source {
+  readonly store: Store;
+  readonly leaving: LeavingJobs;
+  readonly name: (move: number) => string;
+}
+
+type Phase = 'none' | 'held' | 'moving';
+
+const sourceName = 'jobs.db';
+
+export const phaseOf = ({ jobs, owesAlerts, move, ended }: LeavingState): Phase => {
+  if (move !== null) return 'moving';
+  return jobs > 0 || owesAlerts || ended !== null ? 'held' : 'none';
+};
+
+export class MovingStore {
+  readonly #target: Store;
+  readonly #source: Store;
+  readonly store: Store;
+  readonly calls: LeavingJobs;
+  readonly jobs: JobStore;
+  readonly arrivals: Arrivals;
+  readonly name: Source['name'];
+  /** none: for ever, because jobs.db takes no new jobs */
+  #phase: Phase = 'held';
+  #lookedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(target: Store, arrivals: Arrivals, source: Source) {
+    this.#target = target;
+    this.arrivals = arrivals;
+    this.calls = source.leaving;
+    this.jobs = source.store.jobs;
+    this.name = source.name;
+    this.#source = source.store;
+    this.store = {
+      ...target,
+      jobs: this.#jobs(),
+      dead: {
+        ...target.dead,
+        list: async (...args) => this.#named(await target.dead.list(...args)),
+        requeue: (...args) => this.#whole(() => target.dead.requeue(...args)),
+        purge: (...args) => this.#whole(() => target.dead.purge(...args)),
+      },
+      history: { ...target.history, get: (key) => this.#ended(key) },
+      alerts: this.#alerts(),
+      admin: {
+        ...target.admin,
+        counts: (...args) => this.#counts(...args),
+        purgeTopic: (...args) => this.#whole(() => target.admin.purgeTopic(...args)),
+      },
+      surveys: {
+        ...target.surveys,
+        scan: async (...args) => this.#named(await target.surveys.scan(...args)),
+        horizon: async (...args) => this.#named(await target.surveys.horizon(...args)),
+        deadGroups: async (...args) => this.#named(await target.surveys.deadGroups(...args)),
+      },
+    };
+  }
+
+  /** Reads whether jobs.db has jobs. Rejects with StoreError. */
+  async look(): Promise<Phase> {
+    if (this.#phase === 'none' || monotonicNow() - this.#lookedAt < storeLimits.movingLookMs)
+      return this.#phase;
+    this.#lookedAt = monotonicNow();
+    try {
+      this.#phase = phaseOf(await this.calls.state());
+    } catch (error) {
+      // Of a damaged file nothing can be read or moved: Redis does not wait for it.
+      if (!(error instanceof StoreError) || error.failure.code !== 'store_damaged') throw error;
+      this.#phase = 'none';
+    }
+    return this.#phase;
+  }
+
+  // Calls on ids
+
+  #jobs(): JobStore {
+    const { jobs } = this.#target;
+    return {
+      ...jobs,
+      push: (items, onStored) => this.#push(items, onStored),
+      get: (key) => this.#get(key),
+      search: async (...args) => this.#named(await jobs.search(...args)),
+      cancel: (keys, as) => this.#change(keys, (store, its) => store.cancel(its, as)),
+      run: (keys) => this.#change(keys, (store, its) => store.run(its)),
+      reschedule: (items) => this.#change(items, (store, its) => store.reschedule(its)),
+      requeue: (keys) => this.#change(keys, (store, its) => store.requeue(its)),
+      ack: (items) => this.#finish(items, (store, its) => store.ack(its)),
+      retry: (items) => this.#finish(items, (store, its) => store.retry(its)),
+      bury: (items) => this.#finish(items, (store, its) => store.bury(its)),
+      release: (items) => this.#finish(items, (store, its) => store.release(its)),
+      extend: (items) => this.#finish(items, (store, its) => store.extend(its)),
+    };
+  }
+
+  /** No caller knows a generated id yet: it is in no jobs.db. */
+  async #push(items: readonly PushJob[], onStored?: OnStored): Promise<readonly PushOutcome[]> {
+    const { jobs } = this.#target;
+    if (this.#phase === 'none' || items.every(({ anotherId }) => anotherId !== undefined))
+      return jobs.push(items, onStored);
+    return this.#change(items, (store, its, places) =>
+      store.push(its, onStored && ((at, outcome) => onStored(places[at] as number, outcome))),
+    );
+  }
+
+  async #get(key: JobKey): Promise<JobSnapshot | null> {
+    const source = this.jobs;
+    if (this.#phase === 'none') return this.#target.jobs.get(key);
+    const [outcome = unfinished] = await this.#change([key], async (store, [its = key]) => {
+      const job = await store.get(its);
+      return [
+        store === source && job?.state !== 'reserved' ? leavingFailure : { kind: 'read' as const, job },
+      ];
+    });
+    if (outcome.kind === 'read') return outcome.job;
+    if (outcome.code === held.code) return source.get(key);
+    throw new StoreError(outcome);
+  }
+
+  /** Puts what jobs.db has of the ids, and tells where each call goes: to Redis, or to jobs.db for a reserved
+   *  job. Rejects with StoreError. */
+  async #arrive(keys: readonly JobKey[]): Promise<readonly ('target' | 'source' | StoreFailure)[]> {
+    const found: Whereabouts[] = [];
+    let move: number | null = null;
+    while (found.length < keys.length) {
+      const answer = await this.calls.find(
+        keys
+          .slice(found.length, found.length + storeLimits.movingFindMax)
+          .map(({ topic, id }) => ({ topic, id })),
+      );
+      found.push(...answer.jobs);
+      move = answer.move;
+      if (move === null && answer.left === 0) void this.look();
+    }
+    if (move === null) return found.map((job) => (job === null ? 'target' : held));
+    const jobs = found.filter((job): job is LeavingJob => job !== null && job !== 'reserved');
+    const arrived = jobs.length === 0 ? [] : await this.#put(this.name(move), jobs);
+    let at = 0;
+    return found.map((job) => {
+      if (job === null) return 'target';
+      if (job === 'reserved') return 'source';
+      const outcome = arrived[at] ?? unfinished;
+      at += 1;
+      return outcome;
+    });
+  }
+
+  /** Redis does not know the move at its begin, and after it has lost its last writes: the mover tells it. */
+  async #put(move: string, jobs: readonly LeavingJob[]): Promise<readonly ('target' | StoreFailure)[]> {
+    const outcomes = await this.arrivals.put(move, jobs);
+    return outcomes.map((outcome) => {
+      if (outcome.kind === 'here') return 'target';
+      if (outcome.kind === 'closed') return unfinished;
+      return notApplied(outcome);
+    });
+  }
+
+  async #change<I extends JobKey, O extends { readonly kind: string }>(
+    items: readonly I[],
+    call: (
+      store: JobStore,
+      items: readonly I[],
+      places: readonly number[],
+    ) => Promise<readonly (O | StoreFailure)[]>,
+  ): Promise<readonly (O | StoreFailure)[]> {
+    if (this.#phase === 'none') return call(this.#target.jobs, items, [...items.keys()]);
+    const outcomes = new Array<O | StoreFailure>(items.length);
+    let open: readonly number[] = [...items.keys()];
+    for (let attempt = 1; open.length > 0; attempt += 1) {
+      const of = (places: readonly number[]) => places.map((place) => items[place] as I);
+      const goes = await this.#arrive(of(open)).catch((error: unknown) => {
+        if (!(error instanceof StoreError)) throw error;
+        return open.map(() => notApplied(error.failure));
+      });
+      const groups = { target: [] as number[], source: [] as number[] };
+      for (const [i, to] of goes.entries()) {
+        const place = open[i] as number;
+        if (to === 'target' || to === 'source') groups[to].push(place);
+        else outcomes[place] = to;
+      }
+      for (const to of ['source', 'target'] as const) {
+        const places = groups[to];
+        if (places.length === 0) continue;
+        const jobs = to === 'target' ? this.#target.jobs : this.jobs;
+        const answers = await call(jobs, of(places), places);
+        for (const [i, place] of places.entries()) outcomes[place] = answers[i] as O | StoreFailure;
+      }
+      open = open.filter((place) => mayChange(outcomes[place]));
+      if (attempt === storeLimits.movingTriesMax) break;
+      if (open.some((place) => outcomes[place] === unfinished)) await sleep(storeLimits.movingAgainMs);
+    }
+    for (const place of open) outcomes[place] = unfinished;
+    return outcomes;
+  }
+
+  /** A lease that Redis does not know may be one that jobs.db gave before. */
+  async #finish<I, O extends FinishOutcome<string> | { readonly kind: string }>(
+    items: readonly I[],
+    call: (store: JobStore, items: readonly I[]) => Promise<readonly O[]>,
+  ): Promise<readonly O[]> {
+    const outcomes = [...(await call(this.#target.jobs, items))];
+    if (this.#phase === 'none') return outcomes;
+    const lost = [...outcomes.keys()].filter((at) => outcomes[at]?.kind === 'lease_lost');
+    if (lost.length === 0) return outcomes;
+    const answers = await call(
+      this.jobs,
+      lost.map((at) => items[at] as I),
+    );
+    for (const [i, at] of lost.entries()) outcomes[at] = answers[i] as O;
+    return outcomes;
+  }
+
+  // Calls on all jobs
+
+  async #ended(key: JobKey): Promise<EndedJob | null> {
+    const ended = await this.#target.history.get(key);
+    return ended === null && this.#phase !== 'none' ? this.#source.history.get(key) : ended;
+  }
+
+  async #named<P extends Pick<Page<unknown>, 'missing'>>(page: P): Promise<P> {
+    if ((await this.look()) !== 'moving') return page;
+    return { ...page, missing: [...(page.missing ?? []), sourceName] };
+  }
+
+  /** Bulk work would miss the jobs that are on their way. */
+  async #whole<R>(work: () => Promise<R>): Promise<R> {
+    if ((await this.look()) === 'moving') throw new StoreError(unfinished);
+    return work();
+  }
+
+  async #counts(...args: Parameters<Store['admin']['counts']>): ReturnType<Store['admin']['counts']> {
+    const here = await this.#target.admin.counts(...args);
+    if ((await this.look()) !== 'moving') return here;
+    const left = await this.#source.admin.counts(...args);
+    const topics = new Map<string, StateCounts>(Object.entries(here.topics));
+    for (const [topic, its] of Object.entries(left.topics)) {
+      const { delayed, ready, reserved, dead } = topics.get(topic) ?? none;
+      topics.set(topic, {
+        delayed: delayed + its.delayed,
+        ready: ready + its.ready,
+        reserved: reserved + its.reserved,
+        dead: dead + its.dead,
+      });
+    }
+    const isLeftOlder = (left.oldestOverdueMs ?? -1) > (here.oldestOverdueMs ?? -1);
+    const { oldestOverdueMs, oldest } = isLeftOlder ? left : here;
+    // fromEntries, because assignment would fail for a topic named `__proto__`.
+    return { ...here, topics: Object.fromEntries(topics), oldestOverdueMs, oldest };
+  }
+
+  /** Alerts do not move: they are mailed from the outbox that has them. */
+  #alerts(): Store['alerts'] {
+    const { alerts } = this.#target;
+    const { alerts: left } = this.#source;
+    return {
+      ...alerts,
+      due: async (windowMs) => {
+        const topics = await alerts.due(windowMs);
+        if ((await this.look()) !== 'moving') return topics;
+        return [...new Set([...(await left.due(windowMs)), ...topics])];
+      },
+      claim: async (topic, claimMs, max) => {
+        const entries = (await this.look()) === 'moving' ? await left.claim(topic, claimMs, max) : [];
+        if (entries.length >= max) return entries;
+        return [...entries, ...(await alerts.claim(topic, claimMs, max - entries.length))];
+      },
+      settle: async (versions, as) => {
+        if (this.#phase === 'moving') await left.settle(versions, as);
+        await alerts.settle(versions, as);
+      },
+      stateOf: async (job) => {
+        const state = (await this.look()) === 'moving' ? await left.stateOf(job) : null;
+        return state ?? alerts.stateOf(job);
+      },
+      list: async (...args) => this.#named(await alerts.list(...args)),
+    };
+  }
+}
+
+const none: StateCounts = { delayed: 0, ready: 0, reserved: 0, dead: 0 };
+
+/** Of a change that was not begun, whatever became of the calls before it. */
+const notApplied = (failure: StoreFailure): StoreFailure => ({ ...failure, kind: 'not_stored' });
+
+const held: StoreFailure = {
+  kind: 'not_stored',
+  code: 'held',
+  why: 'jobs.db holds a job of this id, and Redis is in force; run dq move',
+};
+
+/** The jobs are on their way. */
+const unfinished: StoreFailure = {
+  kind: 'not_stored',
+  code: 'moving',
+  why: 'the jobs of jobs.db move to Redis; dq move shows how far they are',
+};
+
+/** Whether a further attempt may change it: the job was reserved when it was read, or Redis did not know the
+ *  move. */
+const mayChange = (outcome: unknown): boolean =>
+  outcome === unfinished ||
+  (typeof outcome === 'object' &&
+    outcome !== null &&
+    'code' in outcome &&
+    outcome.code === leavingFailure.code);

@@ -1,0 +1,171 @@
+// Moves the jobs of a jobs.db that dq leaves to the store in force: a page is put there, recorded in the
+// journal where there is one, and forgotten in jobs.db some seconds later, if no server may have lost data
+// since.
+// Invariants: jobs.db forgets a version only after a durable put of it, or of a higher one. A repeat of each
+// step changes nothing, so a mover that dies at any line begins again at the first page, and two do no harm.
+// The move is a state of jobs.db, not an operation of the registry: several instances may share the registry,
+// and only this one has the file. An empty jobs.db ends the move before the target closes it, so no move is
+// opened again after its end.
+
+import type { JobKey, Version } from '../core/job.ts';
+import type { Change, Changed } from '../core/job-change.ts';
+import { limits } from '../core/limits.ts';
+import { changesOf } from '../journal/heal/surveyor.ts';
+import { journalLimits } from '../journal/limits.ts';
+import type { LeavingJob, LeavingPlace, LeavingState } from '../ports/leaving.ts';
+import { StoreError, type StoreFailure } from '../ports/store-error.ts';
+import type { LeavingStore, RoleContext } from '../process/role.ts';
+import { Agent } from '../runtime/agent.ts';
+import { monotonicNow } from '../runtime/time.ts';
+import { upkeepLimits } from './limits.ts';
+
+interface Put {
+  /** monotonicNow() after the answer */
+  readonly at: number;
+  readonly jobs: readonly (JobKey & { readonly version: Version })[];
+}
+
+export class Mover extends Agent {
+  readonly #ctx: RoleContext;
+  readonly #leaving: LeavingStore;
+  readonly #isJournalBehind: () => boolean;
+  /** the move that the target knows */
+  #opened: number | null = null;
+  #losses = 0;
+  /** the next page; undefined: all are put */
+  #next: LeavingPlace | null | undefined = null;
+  /** what jobs.db still has to forget, oldest first */
+  #puts: Put[] = [];
+  #problem: string | null = null;
+
+  constructor(ctx: RoleContext, leaving: LeavingStore, isJournalBehind: () => boolean) {
+    super({
+      log: ctx.log,
+      failure: 'mover: cannot move the jobs of jobs.db',
+      end: 'mover: moves the jobs of jobs.db again',
+      step: () => this.#step(),
+      onFailure: () => {
+        this.#problem ??= 'a store or server does not answer; see the error log';
+      },
+    });
+    this.#ctx = ctx;
+    this.#leaving = leaving;
+    this.#isJournalBehind = isJournalBehind;
+  }
+
+  /** Why the move waits, one sentence; null: it does not. */
+  get problem(): string | null {
+    return this.#problem;
+  }
+
+  async #step(): Promise<number> {
+    const { calls, arrivals, name } = this.#leaving;
+    if ((await this.#leaving.look()) === 'none') return limits.loopSleepMsMax;
+    const state = await calls.state();
+    const { move } = state;
+    if (move === null) return this.#rest(state);
+    if (this.#opened !== move) await this.#open(move, state);
+    const losses = await arrivals.losses();
+    if (losses !== this.#losses) this.#beginAgain(losses);
+    await this.#forget();
+    if (this.#next === undefined) return this.#end();
+    this.#problem = this.#whyWait();
+    if (this.#problem !== null) return upkeepLimits.moveWaitMs;
+    const began = monotonicNow();
+    const { jobs, next } = await calls.page(this.#next);
+    if (jobs.length > 0 && !(await this.#put(name(move), jobs))) return upkeepLimits.moveWaitMs;
+    this.#next = next ?? undefined;
+    // Pushes and callbacks have half of the time.
+    return Math.min(monotonicNow() - began, limits.loopSleepMsMax);
+  }
+
+  /** No move is open. The target closes one that ended. */
+  async #rest({ ended }: LeavingState): Promise<number> {
+    const { calls, arrivals, name } = this.#leaving;
+    this.#opened = null;
+    this.#problem = null;
+    if (ended !== null) {
+      await arrivals.close(name(ended));
+      await calls.closed();
+      this.#ctx.log.notice('mover: all jobs of jobs.db are in Redis');
+    }
+    return upkeepLimits.moveWaitMs;
+  }
+
+  async #open(move: number, { jobs }: LeavingState): Promise<void> {
+    const { arrivals, name } = this.#leaving;
+    const losses = await arrivals.losses();
+    await arrivals.open(name(move));
+    this.#opened = move;
+    this.#beginAgain(losses);
+    this.#ctx.log.notice('mover: moves the jobs of jobs.db to Redis', { jobs });
+  }
+
+  #beginAgain(losses: number): void {
+    this.#losses = losses;
+    this.#next = null;
+    this.#puts = [];
+  }
+
+  #whyWait(): string | null {
+    if (this.#leaving.arrivals.isNearlyFull()) return 'Redis is nearly full';
+    return this.#isJournalBehind() ? 'the journal is behind' : null;
+  }
+
+  /** False: the target knows no such move any more, or puts back what it has lost. */
+  async #put(move: string, jobs: readonly LeavingJob[]): Promise<boolean> {
+    const outcomes = await this.#leaving.arrivals.put(move, jobs);
+    if (outcomes.some(({ kind }) => kind === 'closed')) {
+      this.#opened = null;
+      return false;
+    }
+    const arrived = outcomes.map((outcome) => {
+      if (outcome.kind === 'here') return outcome.change;
+      throw new StoreError(outcome as StoreFailure);
+    });
+    const at = monotonicNow();
+    // Before jobs.db forgets them: the journal then has what Redis may lose.
+    await this.#ctx.journal?.record(jobs.flatMap((job, i) => recordsOf(job, arrived[i])));
+    this.#puts.push({ at, jobs: jobs.map(({ topic, id, version }) => ({ topic, id, version })) });
+    return true;
+  }
+
+  /** Those whose puts no failover or restart of a server has lost. */
+  async #forget(): Promise<void> {
+    for (;;) {
+      const [first] = this.#puts;
+      if (first === undefined || monotonicNow() - first.at < upkeepLimits.moveForgetMs) return;
+      await this.#leaving.calls.forget(first.jobs);
+      this.#puts.shift();
+    }
+  }
+
+  /** All pages are put. Reserved jobs, and dead letters whose alerts are owed, are left for another walk. */
+  async #end(): Promise<number> {
+    const [first] = this.#puts;
+    if (first !== undefined) return Math.max(first.at + upkeepLimits.moveForgetMs - monotonicNow(), 0);
+    if (await this.#leaving.calls.end()) return 0;
+    this.#next = null;
+    this.#problem = 'jobs that are left are reserved, or their alerts are not mailed yet';
+    return upkeepLimits.moveWaitMs;
+  }
+}
+
+/** `change`: absent where the target has a higher version, whose change another process records. */
+function recordsOf({ attempts: _, ...job }: LeavingJob, change: Changed | undefined): readonly Change[] {
+  // MySQL may not take a larger one.
+  if (job.body.length > limits.journalBodyBytesMax) return [];
+  const { topic, id, death } = job;
+  const accepted = changesOf({ ...job, place: change?.place ?? '' });
+  if (change === undefined) return accepted;
+  const put = { topic, id, isOwn: true, deadAt: death?.at ?? null, reason: death?.reason ?? null };
+  return [...accepted, { kind: 'restored', ...put, ...change }];
+}
+
+/** Whether the mover waits for a journal: the spool must keep space for pushes. */
+export function isBehind(
+  { lagMs, spoolBytes }: { readonly lagMs: number; readonly spoolBytes: number },
+  spoolBytesMax: number,
+): boolean {
+  return lagMs > journalLimits.surveyLagMs || spoolBytes > spoolBytesMax / 4;
+}

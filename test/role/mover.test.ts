@@ -1,0 +1,243 @@
+// The move of a jobs.db to a real Redis: what arrives, and calls on its ids meanwhile.
+
+import { describe, expect, it } from 'vitest';
+import { type JobKey, type JobSnapshot, pullOwner, type ReservedJob } from '../../src/core/job.ts';
+import type { StoreFailure } from '../../src/ports/store-error.ts';
+import type { RoleContext } from '../../src/process/role.ts';
+import { MovingStore } from '../../src/store/moving-store.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+import { Mover } from '../../src/upkeep/mover.ts';
+import { attemptOf, farOffMs, jobOf, request, Trial } from '../conformance/trial.ts';
+import { type JumpingTime, useJumpingTime } from '../support/jumping-time.ts';
+import { type OneShardOptions, openEmpty } from '../support/redis-store.ts';
+import { lacks, owned, workerRedis } from '../support/services.ts';
+import { openSqliteStore, type SqliteStore, temporaryDirectory } from '../support/sqlite-store.ts';
+
+const leased = 'leased';
+
+describe.skipIf(await lacks('redis'))('mover', async () => {
+  const server = await workerRedis();
+
+  /** A jobs.db with a job of each state, opened again with Redis in force. */
+  async function opened(more: OneShardOptions = {}) {
+    const time = useJumpingTime();
+    const directory = temporaryDirectory();
+    await owned('test', Promise.resolve({ stop: async () => directory.remove() }));
+    const before = await openSqliteStore({}, directory);
+    const lease = await fill(before);
+    await before.close();
+    const source = await openSqliteStore({ isLeaving: true }, directory);
+    const under = await openEmpty(server, more);
+    await owned('test', Promise.resolve({ stop: () => source.close() }));
+    await owned('test', Promise.resolve({ stop: () => under.close() }));
+    const { arrivals } = under.store;
+    if (arrivals === undefined) throw new Error('no arrivals');
+    const { store, leaving } = source.client;
+    const moving = new MovingStore(under.store, arrivals, { store, leaving, name: (move) => `7.${move}` });
+    const mover = new Mover({ log: silentLog } as unknown as RoleContext, moving, () => false);
+    await owned('test', Promise.resolve({ stop: () => mover.drain(1_000) }));
+    return {
+      time,
+      under,
+      source,
+      moving,
+      mover,
+      lease,
+      arrivals,
+      trial: new Trial({ ...under, store: moving.store }),
+    };
+  }
+
+  async function fill({ client: { store } }: SqliteStore): Promise<ReservedJob> {
+    const push = async (id: string, pushed: Parameters<typeof jobOf>[1] = {}) => {
+      const [outcome] = await store.jobs.push([jobOf(id, pushed)]);
+      expect(outcome?.kind).toBe('stored');
+    };
+    const reserve = async (holder?: typeof pullOwner) => {
+      const { jobs } = await store.jobs.reserve(0, request(1, null, holder));
+      return jobs[0] as ReservedJob;
+    };
+    await push('dead', { extension: Buffer.from([1, 4, 0, 0, 1, 0]) });
+    const dead = await reserve();
+    const attempt = attemptOf(dead);
+    await store.jobs.bury([{ ...dead, reason: 'attempts_exhausted', attempt }]);
+    await store.alerts.claim('t', 60_000, 10);
+    await store.alerts.settle([dead.version], 'sent');
+    await push('retried');
+    const retried = await reserve();
+    await store.jobs.retry([{ ...retried, delayMs: farOffMs, attempt: attemptOf(retried) }]);
+    await push(leased);
+    const lease = await reserve(pullOwner);
+    await push('moved', { when: { delayMs: farOffMs }, body: Buffer.alloc(5_000, 7), priority: 'high' });
+    await store.jobs.reschedule([{ topic: 't', id: 'moved', when: { delayMs: 2 * farOffMs } }]);
+    await push('ready', { priority: 'low', contentType: null });
+    return lease;
+  }
+
+  const keyOf = (id: string): JobKey => ({ topic: 't', id });
+  const all = ['dead', 'retried', 'moved', 'ready'];
+
+  const read = async (get: (key: JobKey) => Promise<JobSnapshot | null>) =>
+    Promise.all(all.map((id) => get(keyOf(id))));
+
+  async function ends(time: JumpingTime, { calls }: MovingStore): Promise<void> {
+    await time.passUntil('the end of the move', async () => {
+      const { move, ended, jobs } = await calls.state();
+      return move === null && ended === null && jobs === 0;
+    });
+  }
+
+  async function sound({ admin }: Trial): Promise<void> {
+    await admin.startFsck();
+    let state = await admin.fsck();
+    while (state.kind === 'running') state = await admin.fsck();
+    expect(state).toMatchObject({ kind: 'done', result: { problems: [] } });
+  }
+
+  it('moves each job with all its members, and ends when the last lease is over', async () => {
+    const { time, under, source, moving, mover, lease, trial } = await opened();
+    const { jobs } = source.client.store;
+    const before = await read((key) => jobs.get(key));
+    expect(before.map((job) => job?.state)).toEqual(['dead', 'delayed', 'delayed', 'ready']);
+    await moving.calls.begin();
+    expect((await moving.store.admin.counts()).topics).toMatchObject({
+      t: { delayed: 2, ready: 1, reserved: 1, dead: 1 },
+    });
+    await mover.start();
+    await time.passUntil('all but the lease', async () => (await moving.calls.state()).jobs === 1);
+    expect(await read((key) => under.store.jobs.get(key))).toEqual(before);
+    expect(await moving.store.jobs.get(keyOf(leased))).toMatchObject({
+      state: 'reserved',
+      version: lease.version,
+    });
+    expect(await moving.store.jobs.extend([{ ...lease, leaseMs: 90_000 }])).toMatchObject([
+      { kind: 'extended' },
+    ]);
+    expect(await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }])).toEqual([
+      { kind: 'acked' },
+    ]);
+    await ends(time, moving);
+    expect(await moving.store.history.get(keyOf(leased))).toMatchObject({ state: 'done' });
+    expect(await under.raw.hget('{dq:0}:n', 'moving')).toBeNull();
+    await sound(trial);
+  });
+
+  it('a lease of a pull client that fails makes the job wait, and move', async () => {
+    const { time, under, moving, mover, lease } = await opened();
+    await moving.calls.begin();
+    await mover.start();
+    const retry = { ...lease, isPulled: true, delayMs: farOffMs, attempt: attemptOf(lease) };
+    expect(await moving.store.jobs.retry([retry])).toEqual([{ kind: 'retried' }]);
+    await ends(time, moving);
+    expect(await under.store.jobs.get(keyOf(leased))).toMatchObject({
+      ...{ state: 'delayed', version: lease.version, origin: lease.origin, failures: 1 },
+      attempts: [attemptOf(lease)],
+    });
+  });
+
+  it('jobs.db delivers nothing, takes no new id, and changes only reserved jobs', async () => {
+    const { source } = await opened();
+    const { jobs, dead, admin } = source.client.store;
+    const leaving: StoreFailure = { kind: 'not_stored', code: 'leaving' };
+    await expect(jobs.reserve(0, request(10))).rejects.toMatchObject({ failure: leaving });
+    await expect(jobs.promote(0, 10)).rejects.toMatchObject({ failure: leaving });
+    await expect(dead.requeue({}, 10)).rejects.toMatchObject({ failure: leaving });
+    await expect(admin.purgeTopic('t', 10)).rejects.toMatchObject({ failure: leaving });
+    expect(await jobs.push([jobOf('new'), jobOf('ready')])).toEqual([leaving, leaving]);
+    expect(await jobs.cancel([keyOf('ready')])).toEqual([leaving]);
+    expect(await jobs.requeue([keyOf('dead')])).toEqual([leaving]);
+    expect(await jobs.push([jobOf(leased)])).toMatchObject([{ kind: 'stored', inFlight: true }]);
+    expect(await jobs.push([jobOf(leased)])).toEqual([leaving]);
+  });
+
+  it('before the move: rejects a change of an id that jobs.db holds, and no other', async () => {
+    const { moving, under } = await opened();
+    const { jobs } = moving.store;
+    expect(await moving.look()).toBe('held');
+    expect(await jobs.push([jobOf('new'), jobOf('ready')])).toMatchObject([
+      { kind: 'stored' },
+      { kind: 'not_stored', code: 'held' },
+    ]);
+    expect(await jobs.cancel([keyOf('moved')])).toMatchObject([{ kind: 'not_stored', code: 'held' }]);
+    expect(await jobs.get(keyOf('moved'))).toMatchObject({ state: 'delayed' });
+    expect(await under.store.jobs.get(keyOf('ready'))).toBeNull();
+  });
+
+  it('a change of a job that has not arrived finds it, and the mover does not undo it', async () => {
+    const { time, under, moving, mover, arrivals, lease } = await opened({ keepHistory: false });
+    const { move } = await moving.calls.begin();
+    const { jobs } = moving.store;
+    const first = await moving.calls.page(null);
+    // As the mover does at its begin.
+    await arrivals.open(`7.${move}`);
+    expect(await jobs.cancel([keyOf('ready')])).toEqual([{ kind: 'cancelled', inFlight: false }]);
+    expect(await jobs.get(keyOf('ready'))).toBeNull();
+    expect(await jobs.push([jobOf('retried', { mode: 'keep' })])).toMatchObject([
+      { kind: 'kept', state: 'delayed' },
+    ]);
+    expect(await jobs.requeue([keyOf('dead')])).toMatchObject([{ kind: 'requeued' }]);
+    expect(await jobs.push([jobOf(leased), jobOf('moved')])).toMatchObject([
+      { kind: 'stored', replaced: true, inFlight: true },
+      { kind: 'stored', replaced: true, inFlight: false },
+    ]);
+    expect(await jobs.ack([{ ...lease, isPulled: true, attempt: null }])).toEqual([{ kind: 'lease_lost' }]);
+    const changed = await Promise.all(['dead', 'moved'].map((id) => under.store.jobs.get(keyOf(id))));
+    await mover.start();
+    await ends(time, moving);
+    expect(await jobs.get(keyOf('ready'))).toBeNull();
+    expect(await Promise.all(['dead', 'moved'].map((id) => under.store.jobs.get(keyOf(id))))).toEqual(
+      changed,
+    );
+    expect(await under.store.jobs.get(keyOf(leased))).toMatchObject({ state: 'ready', failures: 0 });
+    expect(first.jobs.map(({ id }) => id)).toEqual(['ready']);
+  });
+
+  it('a late put revives nothing: during the move by the entry of the end, after it by its name', async () => {
+    const { time, under, moving, mover, arrivals, lease } = await opened({ keepHistory: false });
+    const { move } = await moving.calls.begin();
+    const name = `7.${move}`;
+    await arrivals.open(name);
+    const { jobs: page } = await moving.calls.page(null);
+    const put = () => arrivals.put(name, page);
+    expect(await put()).toEqual([{ kind: 'here' }]);
+    expect(await moving.store.jobs.cancel([keyOf('ready')])).toMatchObject([{ kind: 'cancelled' }]);
+    expect(await under.store.history.forget(0, 100)).toEqual({ forgotten: 0, more: false });
+    expect(await put()).toEqual([{ kind: 'here' }]);
+    expect(await under.store.jobs.get(keyOf('ready'))).toBeNull();
+    await mover.start();
+    await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
+    await ends(time, moving);
+    await time.passUntil('the entry is removed', async () => {
+      await under.store.history.forget(0, 100);
+      return (await under.store.history.get(keyOf('ready'))) === null;
+    });
+    expect(await put()).toEqual([{ kind: 'closed' }]);
+    expect(await under.store.jobs.get(keyOf('ready'))).toBeNull();
+  });
+
+  it('bulk work and lists wait for the end, or name what they lack', async () => {
+    const { moving } = await opened();
+    await moving.calls.begin();
+    const { dead, admin, jobs } = moving.store;
+    const failure = { kind: 'not_stored', code: 'moving' };
+    await expect(dead.purge({}, 10)).rejects.toMatchObject({ failure });
+    await expect(admin.purgeTopic('t', 10)).rejects.toMatchObject({ failure });
+    expect(await jobs.search({}, 10, null)).toEqual({ items: [], nextCursor: null, missing: ['jobs.db'] });
+  });
+
+  it('an alert that is owed is mailed from jobs.db, before its dead letter goes', async () => {
+    const { time, moving, mover, lease } = await opened();
+    await moving.calls.begin();
+    await mover.start();
+    const bury = { ...lease, isPulled: true, reason: 'nacked', attempt: attemptOf(lease) } as const;
+    expect(await moving.store.jobs.bury([bury])).toEqual([{ kind: 'buried' }]);
+    await time.passUntil('all others', async () => (await moving.calls.state()).jobs === 1);
+    expect(await moving.store.alerts.due(0)).toEqual(['t']);
+    expect(await moving.store.alerts.claim('t', 60_000, 10)).toMatchObject([
+      { id: leased, reason: 'nacked' },
+    ]);
+    await moving.store.alerts.settle([lease.version], 'sent');
+    await ends(time, moving);
+    expect(await moving.store.alerts.stateOf(lease)).toBe('sent');
+  });
+});
