@@ -236,6 +236,8 @@ export const limits = {
   drainGraceMs: 2_000,
   /** A job that is due for so long is late: an incident, and a topic that needs attention. */
   lateMs: 60_000,
+  /** Topics whose oldest overdue jobs StoreAdmin.counts names: twice those that one summary shows. */
+  oldestMax: 40,
   /** Too many failures of a role within this time end the master (masterLimits.crashLoopFailures). */
   crashLoopWindowMs: 60_000,
   /** Time for a request's header and for the whole request, against slow clients; interval of the check. */

@@ -87,11 +87,12 @@ export interface StoreAdmin {
   ): Promise<{
     /** the topics with jobs */
     readonly topics: Readonly<Record<string, StateCounts>>;
-    /** how long `oldest` has been due; null without one */
+    /** how long the first of `oldest` has been due; null without one */
     readonly oldestOverdueMs: number | null;
-    /** The overdue job that has been due the longest, ready or not promoted yet; one of several that were due
-     *  at once. */
-    readonly oldest: LateJob | null;
+    /** The overdue jobs that have been due the longest, ready or not promoted yet: one of each topic, the
+     *  longest first, at most limits.oldestMax. Of jobs that were due at once, any. Behind thousands of
+     *  delayed ones that are overdue, further ones may be missing. */
+    readonly oldest: readonly LateJob[];
     /** as in Page: parts whose jobs are not counted */
     readonly missing?: readonly string[];
   }>;

@@ -3,7 +3,7 @@
 export const storeLimits = {
   /** Example rows per kind of problem that fsck reports. */
   fsckExamples: 5,
-  /** Jobs that one search scans, because a filter by state has no index of its own: usually 3 ms, 20 ms where
+  /** Jobs that one search scans, because not each filter has an index of its own: usually 3 ms, 20 ms where
    *  each job is on another page of the disk. */
   searchRowsMax: 2_500,
   /** Surveys work in steps of about this long, and rest after each for this multiple of its duration, so

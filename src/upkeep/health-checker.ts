@@ -62,7 +62,7 @@ type TopicsByDelivery = Readonly<Record<Delivery, readonly string[]>>;
 
 type Counts = Awaited<ReturnType<StoreAdmin['counts']>>;
 type Waiting = Pick<Counts, 'oldestOverdueMs' | 'oldest'>;
-const noneWaits: Waiting = { oldestOverdueMs: null, oldest: null };
+const noneWaits: Waiting = { oldestOverdueMs: null, oldest: [] };
 
 export class HealthChecker extends Agent {
   readonly #options: HealthCheckerOptions;
@@ -248,13 +248,13 @@ export class HealthChecker extends Agent {
 
   async #judge(
     jobs: Lateness,
-    { oldestOverdueMs, oldest }: Waiting,
+    { oldestOverdueMs, oldest: [oldest] }: Waiting,
     stored: Counts['topics'],
     limitMs: number,
   ): Promise<void> {
     const { incidents, times } = this.#options;
     const lateMs = oldestOverdueMs ?? 0;
-    if (oldest === null || lateMs < limitMs) {
+    if (oldest === undefined || lateMs < limitMs) {
       jobs.since = null;
       // Half: values that swing about the limit are one incident.
       if (lateMs < limitMs / 2) {

@@ -582,11 +582,15 @@ export class Model extends ModelState {
     const forgotten = this.inState('delayed').filter((job) => job.dueAt <= this.now());
     const ready = this.inState('ready').filter(({ topic }) => !pulled.includes(topic));
     const waiting = [...ready, ...forgotten].filter(({ topic }) => !held.includes(topic));
-    const oldest = waiting.sort(byDue)[0];
+    const oldest = waiting
+      .sort(byDue)
+      .filter((job, n, all) => all.findIndex(({ topic }) => topic === job.topic) === n)
+      .map(({ topic, id, dueAt }) => ({ topic, id, dueAt }));
+    const [first] = oldest;
     return {
       topics,
-      oldestOverdueMs: oldest === undefined ? null : Math.max(0, this.now() - oldest.dueAt),
-      oldest: oldest === undefined ? null : { topic: oldest.topic, id: oldest.id, dueAt: oldest.dueAt },
+      oldestOverdueMs: first === undefined ? null : Math.max(0, this.now() - first.dueAt),
+      oldest,
     };
   }
 }

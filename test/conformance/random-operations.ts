@@ -332,13 +332,16 @@ export class RandomOperations extends Dice {
 /** Of jobs that were due at once, a store may name any. */
 async function countsOf(store: port.Store, held: readonly string[], pulled: readonly string[]) {
   const { oldest, ...counts } = await store.admin.counts(held, pulled);
-  if (oldest === null) return { ...counts, oldest };
-  const { topic, id, dueAt } = oldest;
-  const job = await store.jobs.get({ topic, id });
-  const isDelayed = job?.state === 'delayed';
-  const isJudged = !held.includes(topic) && (isDelayed || !pulled.includes(topic));
-  const isRight = isJudged && (isDelayed || job?.state === 'ready') && job.dueAt === dueAt;
-  return { ...counts, oldest: { dueAt, isRight } };
+  const isRight = await Promise.all(
+    oldest.map(async ({ topic, id, dueAt }) => {
+      const job = await store.jobs.get({ topic, id });
+      const isDelayed = job?.state === 'delayed';
+      const isJudged = !held.includes(topic) && (isDelayed || !pulled.includes(topic));
+      return isJudged && (isDelayed || job?.state === 'ready') && job.dueAt === dueAt;
+    }),
+  );
+  const dueOf = Object.fromEntries(oldest.map(({ topic, dueAt }) => [topic, dueAt]));
+  return { ...counts, dueOf, dueTimes: oldest.map(({ dueAt }) => dueAt), isRight };
 }
 
 /** All pages: cursors are opaque, their pages are not. */

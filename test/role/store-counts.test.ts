@@ -1,6 +1,9 @@
 // Tests counts of more topics than one page holds.
 import { expect, it, onTestFinished } from 'vitest';
+import type { LateJob } from '../../src/core/incident.ts';
+import { limits } from '../../src/core/limits.ts';
 import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
+import { jobOf } from '../conformance/trial.ts';
 import { openSqliteStore } from '../support/sqlite-store.ts';
 
 it('counts: reads all pages, each topic once, and the oldest of all', async () => {
@@ -30,10 +33,29 @@ it('counts: reads all pages, each topic once, and the oldest of all', async () =
   const all = {
     topics: Object.fromEntries(names.map((name) => [name, one])),
     oldestOverdueMs: 7_000,
-    oldest: { topic: names.at(-3), id: 'a', dueAt: now - 7_000 },
+    oldest: expect.toSatisfy((jobs: readonly LateJob[]) => jobs.length === limits.oldestMax),
   };
-  expect(await admin.counts()).toEqual(all);
-  const young = { oldestOverdueMs: 2_000, oldest: { topic: names[0] } };
-  expect(await admin.counts(names.slice(-3))).toMatchObject(young);
+  const { oldest, ...counted } = await admin.counts();
+  expect({ ...counted, oldest }).toEqual(all);
+  const firstNames = oldest.slice(0, 3).map(({ topic }) => topic);
+  expect(firstNames.toSorted()).toEqual(names.slice(-3));
+  expect(oldest.map(({ dueAt }) => now - dueAt)).toEqual([
+    ...Array<number>(3).fill(7_000),
+    ...Array<number>(limits.oldestMax - 3).fill(2_000),
+  ]);
+  expect((await admin.counts(names.slice(-3))).oldestOverdueMs).toBe(2_000);
   expect(owner.jobs).toBe(names.length);
+});
+
+it('counts: due delayed jobs of held topics, however many, hide no later one', async () => {
+  let now = Date.now();
+  const { client, close } = await openSqliteStore({ clock: () => now });
+  onTestFinished(close);
+  const { jobs, admin } = client.store;
+  const delayed = (id: string, topic: string, delayMs: number) => jobOf(id, { topic, when: { delayMs } });
+  for (let n = 0; n <= sqliteLimits.countsDelayed; n += 500)
+    await jobs.push(Array.from({ length: 500 }, (_, i) => delayed(`${n + i}`, 'held', 1)));
+  await jobs.push([delayed('late', 'called', 5)]);
+  now += 1_000;
+  expect((await admin.counts(['held'])).oldest).toMatchObject([{ topic: 'called', id: 'late' }]);
 });

@@ -28,10 +28,29 @@ async function searchAll(filter: SearchFilter) {
 
 it('search: a page is empty when no scanned row matches', async () => {
   await jobs().push(numbered(many).map((id) => jobOf(id)));
-  await jobs().push([jobOf('last', { when: { delayMs: 3_600_000 } })]);
-  expect(await searchAll({ state: 'delayed' })).toEqual([[], ['last']]);
-  expect(await searchAll({ state: 'delayed', topic: 't' })).toEqual([[], ['last']]);
+  await jobs().push([jobOf('last', { priority: 'high' })]);
+  await jobs().reserve(0, request(1));
+  expect(await searchAll({ state: 'reserved' })).toEqual([[], ['last']]);
+  expect(await searchAll({ state: 'reserved', topic: 't' })).toEqual([[], ['last']]);
   expect(await searchAll({ id: 'last' })).toEqual([['last']]);
+});
+
+it('search: dead letters hide no ready job of their topic, and no delayed one', async () => {
+  await jobs().push(numbered(many).map((id) => jobOf(id, { priority: 'high' })));
+  for (;;) {
+    const { jobs: reserved } = await jobs().reserve(0, request(500));
+    if (reserved.length === 0) break;
+    await jobs().bury(
+      reserved.map((job) => ({ ...job, attempt: attemptOf(job), reason: 'attempts_exhausted' })),
+    );
+  }
+  for (const priority of ['low', 'normal', 'high'] as const)
+    await jobs().push([jobOf(priority, { priority })]);
+  await jobs().push([jobOf('soon', { when: { delayMs: 3_600_000 } })]);
+  await jobs().push([jobOf('other', { topic: 'u', when: { delayMs: 1_800_000 } })]);
+  expect(await searchAll({ state: 'ready', topic: 't' })).toEqual([['low', 'normal', 'high']]);
+  expect(await searchAll({ state: 'delayed', topic: 't' })).toEqual([['soon']]);
+  expect(await searchAll({ state: 'delayed' })).toEqual([['other', 'soon']]);
 });
 
 it('search: the same for ended jobs', async () => {

@@ -13,7 +13,7 @@ it('lateness: the work of a check grows with the number of topics, not with its 
   let asked = 0;
   const counts: Counts = async () => {
     asked += 1;
-    return { topics, oldestOverdueMs: null, oldest: null };
+    return { topics, oldestOverdueMs: null, oldest: [] };
   };
   const isPulled = (name: string) => Number(name.slice(1)) % 2 === 0;
   const times = { everyMs: 1, afterMs: 0, lateMs: 60_000, crashWindowMs: 60_000 };

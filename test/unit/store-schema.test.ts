@@ -73,7 +73,8 @@ describe('sql/sqlite/jobs.sql', () => {
         'SEARCH job USING COVERING INDEX job_ready (prio=? AND topic=?)',
         'SEARCH job USING INDEX job_ready (prio=? AND topic=? AND due=?)',
       ],
-      ['SEARCH job USING INDEX job_due (due<?)'],
+      ['SEARCH job USING INDEX job_due (due>? AND due<?)'],
+      ['SEARCH job USING COVERING INDEX job_due (due>? AND due<?)'],
       // The purge of a topic reads its jobs of any state.
       ['SEARCH job USING INDEX job_topic (topic=?)'],
     ]);

@@ -107,8 +107,8 @@ export const sqliteLimits = {
   registryPagesKeptMs: 5_000,
   /** Topics per page of counts: 1 ms. */
   countsPageTopics: 1_000,
-  /** Due delayed jobs among which counts look for one whose topic is not held: 3 ms where all are held. More
-   *  of them hide a later one. */
+  /** Due delayed jobs that one page of counts reads: 3 ms. Where all are of held topics, the next page goes
+   *  on. */
   countsDelayed: 10_000,
   /** Durations of commits that dq-store keeps for their p99; sorting them takes 0.05 ms. */
   commitTimesKept: 500,

@@ -24,7 +24,7 @@ export const adminCases: readonly Case[] = [
   }),
 
   fact('counts: counts every topic that has a job, by state, and no other', async (trial) => {
-    expect(await trial.admin.counts()).toEqual({ topics: {}, oldestOverdueMs: null, oldest: null });
+    expect(await trial.admin.counts()).toEqual({ topics: {}, oldestOverdueMs: null, oldest: [] });
     for (const state of jobStates) await trial.seed(state, state, { topic: `one.${state}` });
     await trial.jobs.push(['1', '2', '3'].map((id) => jobOf(id)));
     await trial.lease();
@@ -49,12 +49,18 @@ export const adminCases: readonly Case[] = [
     await trial.clock.skip(5);
     expect(await trial.admin.counts()).toMatchObject({
       oldestOverdueMs: 25,
-      oldest: { topic: 't', id: '1' },
+      oldest: [
+        { topic: 't', id: '1' },
+        { topic: 'u', id: '2' },
+      ],
     });
     await trial.reserve(request(1, { t: 1 }));
-    expect(await trial.admin.counts()).toMatchObject({ oldestOverdueMs: 5, oldest: { topic: 'u', id: '2' } });
+    expect(await trial.admin.counts()).toMatchObject({
+      oldestOverdueMs: 5,
+      oldest: [{ topic: 'u', id: '2' }],
+    });
     await trial.reserve(request(1));
-    expect(await trial.admin.counts()).toMatchObject({ oldestOverdueMs: null, oldest: null });
+    expect(await trial.admin.counts()).toMatchObject({ oldestOverdueMs: null, oldest: [] });
   }),
 
   fact('counts: a due delayed job counts as overdue, but for those of held topics', async (trial) => {
@@ -67,14 +73,17 @@ export const adminCases: readonly Case[] = [
     await trial.clock.skip(20);
     expect(await trial.admin.counts()).toMatchObject({
       oldestOverdueMs: 20,
-      oldest: { topic: 't', id: '1' },
+      oldest: [
+        { topic: 't', id: '1' },
+        { topic: 'u', id: '2' },
+      ],
     });
     const laterMs = 20 - (later.dueAt - dueAt);
     expect(await trial.admin.counts(['t'])).toMatchObject({
       oldestOverdueMs: laterMs,
-      oldest: { topic: 'u', id: '2' },
+      oldest: [{ topic: 'u', id: '2' }],
     });
-    expect(await trial.admin.counts(['t', 'u'])).toMatchObject({ oldestOverdueMs: null, oldest: null });
+    expect(await trial.admin.counts(['t', 'u'])).toMatchObject({ oldestOverdueMs: null, oldest: [] });
   }),
 
   fact('counts: of pulled topics only due delayed jobs count as overdue', async (trial) => {
@@ -85,12 +94,37 @@ export const adminCases: readonly Case[] = [
     await trial.clock.skip(20);
     expect(await trial.admin.counts([], ['t', 'v'])).toMatchObject({
       oldestOverdueMs: trial.now - dueAt,
-      oldest: { topic: 't', id: '2' },
+      oldest: [
+        { topic: 't', id: '2' },
+        { topic: 'u', id: '3' },
+      ],
     });
-    expect(await trial.admin.counts(['t'], ['u'])).toMatchObject({ oldest: { topic: 'u', id: '3' } });
-    expect(await trial.admin.counts(['t', 'u'], ['t'])).toMatchObject({ oldest: null });
-    expect(await trial.admin.counts([], ['u'])).toMatchObject({ oldest: { topic: 't', id: '1' } });
+    expect(await trial.admin.counts(['t'], ['u'])).toMatchObject({ oldest: [{ topic: 'u', id: '3' }] });
+    expect(await trial.admin.counts(['t', 'u'], ['t'])).toMatchObject({ oldest: [] });
+    expect((await trial.admin.counts([], ['u'])).oldest[0]).toMatchObject({ topic: 't', id: '1' });
   }),
+
+  fact(
+    'counts: names the oldest overdue job of each topic, the one due first before the others',
+    async (trial) => {
+      for (const [topic, priority] of [
+        ['v', 'low'],
+        ['t', 'normal'],
+        ['u', 'high'],
+        ['t', 'high'],
+        ['v', 'high'],
+      ] as const) {
+        await trial.push(`${topic}-${priority}`, { topic, priority });
+        await trial.clock.skip(5);
+      }
+      const { oldest } = await trial.admin.counts();
+      expect(oldest.map(({ topic, id }) => [topic, id])).toEqual([
+        ['v', 'v-low'],
+        ['t', 't-normal'],
+        ['u', 'u-high'],
+      ]);
+    },
+  ),
 
   fact('counts: held topics only do not count as overdue', async (trial) => {
     await trial.push('1');
@@ -99,7 +133,7 @@ export const adminCases: readonly Case[] = [
     await trial.clock.skip(5);
     const { topics, ...oldest } = await trial.admin.counts(['t', 'v']);
     expect(topics).toEqual((await trial.admin.counts()).topics);
-    expect(oldest).toMatchObject({ oldestOverdueMs: 5, oldest: { topic: 'u', id: '2' } });
+    expect(oldest).toMatchObject({ oldestOverdueMs: 5, oldest: [{ topic: 'u', id: '2' }] });
     expect((await trial.admin.counts(['t', 'u'])).oldestOverdueMs).toBeNull();
   }),
 

@@ -251,7 +251,17 @@ const adminMutants: readonly Mutant[] = mutants({
     'the oldest job is another one': change('counts', (right) => () => {
       const counts = right();
       const { oldest } = counts;
-      return { ...counts, oldest: oldest && { ...oldest, topic: 'u' } };
+      return { ...counts, oldest: oldest.map((job) => ({ ...job, topic: 'u' })) };
+    }),
+  },
+  'counts: names the oldest overdue job of each topic, the one due first before the others': {
+    'only the first one is named': change('counts', (right) => () => {
+      const { oldest, ...counts } = right();
+      return { ...counts, oldest: oldest.slice(0, 1) };
+    }),
+    'the last one is the first': change('counts', (right) => () => {
+      const { oldest, ...counts } = right();
+      return { ...counts, oldest: oldest.toReversed() };
     }),
   },
   'counts: a due delayed job counts as overdue, but for those of held topics': {

@@ -16,6 +16,7 @@ import type {
 import { StoreError, type StoreFailure, shardsAway } from '../../../ports/store-error.ts';
 import { monotonicNow, wallNow } from '../../../runtime/time.ts';
 import { storeLimits } from '../../limits.ts';
+import { oldestByTopic } from '../../oldest-jobs.ts';
 import { readSettings, redisDurabilityOf, settingNames } from '../client/durability.ts';
 import { redisLimits } from '../limits.ts';
 import { idOf, prefixOf } from '../scripts/keys.ts';
@@ -28,7 +29,7 @@ import { quarantineOf } from './quarantine.ts';
 type CountsReply = readonly [topic: Buffer, delayed: number, ready: number, reserved: number, dead: number];
 type BucketCounts = readonly [
   now: number,
-  oldest: readonly [dueAt: number, topic: Buffer, tid: Buffer],
+  oldest: readonly (readonly [dueAt: number, topic: Buffer, tid: Buffer])[],
   ...CountsReply[],
 ];
 
@@ -48,16 +49,17 @@ export function adminCalls(
       const { answers: replies, missing } = await askAll(
         shards,
         (partition) =>
-          shards.run('counts', partition, [held.length, ...held, ...pulled]) as Promise<unknown[]>,
+          shards.run('counts', partition, [limits.oldestMax, held.length, ...held, ...pulled]) as Promise<
+            unknown[]
+          >,
       );
       const topics = new Map<string, StateCounts>();
       let oldestOverdueMs: number | null = null;
-      let oldest: LateJob | null = null;
-      for (const [now, [dueAt, itsTopic, tid], ...found] of replies as unknown as BucketCounts[]) {
-        const overdueMs = dueAt < 0 ? -1 : Math.max(0, now - dueAt);
-        if (overdueMs > (oldestOverdueMs ?? -1)) {
-          oldestOverdueMs = overdueMs;
-          oldest = { topic: itsTopic.toString(), id: idOf(tid), dueAt };
+      const oldest: LateJob[] = [];
+      for (const [now, overdue, ...found] of replies as unknown as BucketCounts[]) {
+        for (const [dueAt, topic, tid] of overdue) {
+          oldestOverdueMs = Math.max(oldestOverdueMs ?? 0, now - dueAt);
+          oldest.push({ topic: topic.toString(), id: idOf(tid), dueAt });
         }
         for (const [topic, delayed, ready, reserved, dead] of found) {
           const name = topic.toString();
@@ -74,7 +76,7 @@ export function adminCalls(
       return {
         topics: Object.fromEntries(topics),
         oldestOverdueMs,
-        oldest,
+        oldest: oldestByTopic(oldest),
         ...namingMissing(missing),
       };
     },

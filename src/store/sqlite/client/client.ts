@@ -2,6 +2,7 @@
 // which calls may be repeated after a lost answer; a repeat of the others could store, reserve or count
 // twice, so their loss is `unknown`. Invariant: item calls return one outcome per item in every case.
 
+import type { LateJob } from '../../../core/incident.ts';
 import { limits } from '../../../core/limits.ts';
 import { inBatches } from '../../../core/lists.ts';
 import type { KnownTopic } from '../../../core/topic/topic.ts';
@@ -40,7 +41,8 @@ import {
 } from '../../../ports/store-verbs.ts';
 import { clearTimeout, monotonicNow, setTimeout, sleep, type Timer } from '../../../runtime/time.ts';
 import { type StepFilter, stepOf, withoutBadItems } from '../../batches.ts';
-import type { CountsPage } from '../engine/job-counts.ts';
+import { oldestByTopic } from '../../oldest-jobs.ts';
+import { type CountsPage, type CountsPlace, firstCounts } from '../engine/job-counts.ts';
 import { partitionName } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';
 import type { SurveyCall } from '../owner/survey-service.ts';
@@ -324,17 +326,18 @@ function adminCalls(link: Link): StoreAdmin {
     ...calls,
     async counts(held = [], pulled = []) {
       const topics: [string, StateCounts][] = [];
-      let found: Pick<CountsPage, 'oldestOverdueMs' | 'oldest'> = { oldestOverdueMs: null, oldest: null };
+      const oldest: LateJob[] = [];
+      let oldestOverdueMs: number | null = null;
       // Pages are of different moments: the counts of one topic are consistent, the sum is not.
-      for (let after: number | null = -1; after !== null; ) {
-        const page: CountsPage = await pageOf(held, pulled, after);
+      for (let from: CountsPlace | null = firstCounts; from !== null; ) {
+        const page: CountsPage = await pageOf(held, pulled, from);
         for (const entry of Object.entries(page.topics)) topics.push(entry);
-        const { oldestOverdueMs, oldest, next } = page;
-        if ((oldestOverdueMs ?? -1) > (found.oldestOverdueMs ?? -1)) found = { oldestOverdueMs, oldest };
-        after = next;
+        oldest.push(...page.oldest);
+        if ((page.oldestOverdueMs ?? -1) > (oldestOverdueMs ?? -1)) oldestOverdueMs = page.oldestOverdueMs;
+        from = page.next;
       }
       // Object.fromEntries, not assignment: a topic may be called `constructor`.
-      return { topics: Object.fromEntries(topics), ...found };
+      return { topics: Object.fromEntries(topics), oldestOverdueMs, oldest: oldestByTopic(oldest) };
     },
     async purgeTopic(topic, max) {
       const { done, more } = await inSteps(Math.min(max, limits.bulkMax), async (most) => {

@@ -3,13 +3,13 @@
 // cursor. An id is looked up in every topic.
 
 import type { EndState, FoundJob } from '../../../core/job.ts';
-import { endCodes, stateCodes } from '../../../core/stored-codes.ts';
+import { endCodes, priorityCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { Page, SearchFilter } from '../../../ports/job-store.ts';
 import type { Database, Statement } from '../../../runtime/database.ts';
 import { numberOf } from '../../batches.ts';
 import { storeLimits } from '../../limits.ts';
 import { byDue, byEnd, cursorOf, type Order, type Place, placeOf } from '../../pages.ts';
-import { partitionName } from '../file/schema.ts';
+import { dead, delayed, partitionName, ready, reserved, type StateCode } from '../file/schema.ts';
 import { asBuffer } from './job-rows.ts';
 import type { TransactionContext } from './transaction-context.ts';
 
@@ -26,6 +26,8 @@ export class Search {
   readonly #tx: TransactionContext;
   readonly #live: Path;
   readonly #liveOfTopic: Path;
+  readonly #delayed: Path;
+  readonly #readyOfTopic: Path;
   readonly #ended: Path;
   readonly #byKey: Statement;
 
@@ -33,18 +35,29 @@ export class Search {
     const { db } = tx;
     this.#tx = tx;
     // due has its own range condition, so that SQLite enters and leaves the index at the right place.
-    const live = 'ended_at IS NULL AND due >= :since AND due < :until AND (due, version) > (:at, :version)';
-    this.#live = pathOf(db, 'due', `INDEXED BY job_time WHERE ${live} ORDER BY due, version`);
-    this.#liveOfTopic = pathOf(
-      db,
-      'due',
-      `INDEXED BY job_topic WHERE topic = :topic AND ${live} ORDER BY due, version`,
+    const live = 'due >= :since AND due < :until AND (due, version) > (:at, :version)';
+    const rowsOf = (columns: string, index: string, which: string) =>
+      `SELECT ${columns} FROM job INDEXED BY ${index} WHERE ${which} AND ${live}`;
+    const pathBy = (index: string, ...each: readonly string[]): Path =>
+      pathOf(
+        db,
+        'due',
+        (columns) =>
+          `${each.map((which) => rowsOf(columns, index, which)).join(' UNION ALL ')} ORDER BY due, version`,
+      );
+    this.#live = pathBy('job_time', 'ended_at IS NULL');
+    this.#liveOfTopic = pathBy('job_topic', 'topic = :topic AND ended_at IS NULL');
+    this.#delayed = pathBy('job_due', 'state = 0');
+    // SQLite merges the priorities, each of which has the order.
+    this.#readyOfTopic = pathBy(
+      'job_ready',
+      ...priorityCodes.map((_, prio) => `state = 1 AND prio = ${prio} AND topic = :topic`),
     );
     this.#ended = pathOf(
       db,
       'ended_at',
-      `INDEXED BY job_ended WHERE ended_at IS NOT NULL AND (ended_at, version) < (:at, :version)
-       ORDER BY ended_at DESC, version DESC`,
+      (columns) => `SELECT ${columns} FROM job INDEXED BY job_ended
+        WHERE ended_at IS NOT NULL AND (ended_at, version) < (:at, :version) ORDER BY ended_at DESC, version DESC`,
     );
     this.#byKey = db.prepare(`SELECT ${foundColumns} FROM job WHERE topic = ? AND id = ?`, {
       returnArrays: true,
@@ -64,7 +77,7 @@ export class Search {
   #walk(filter: SearchFilter, topic: number | null, order: Order, from: Place, limit: number) {
     const { state, since = 0, until = Number.MAX_SAFE_INTEGER } = filter;
     const below = belowOf(filter);
-    const path = isEnd(state) ? this.#ended : topic === null ? this.#live : this.#liveOfTopic;
+    const path = isEnd(state) ? this.#ended : this.#pathOfLive(state, topic, until);
     const range = { ...from, since, until, topic, rows: storeLimits.searchRowsMax };
     const wanted = {
       state: stateNumber(state),
@@ -77,6 +90,20 @@ export class Search {
     // Fewer rows than one call may scan: nothing follows.
     if (edge === undefined) return { items: found, nextCursor: null };
     return { items: found, nextCursor: cursorOf({ at: edge[0], version: edge[1] }) };
+  }
+
+  /** The index with the fewest rows of other states and topics, because only some rows are scanned. Few delayed
+   *  jobs are overdue at a time. */
+  #pathOfLive(state: SearchFilter['state'], topic: number | null, until: number): Path {
+    const { counters, now } = this.#tx;
+    if (state === 'delayed' && (topic === null || until <= now)) return this.#delayed;
+    if (topic === null) return this.#live;
+    const countOf = (code: StateCode) =>
+      priorityCodes.reduce((sum, _, prio) => sum + counters.countOf(topic, prio, code), 0);
+    if (state === 'ready') return this.#readyOfTopic;
+    const others = counters.total(delayed) - countOf(delayed);
+    const fewer = others < countOf(ready) + countOf(reserved) + countOf(dead);
+    return state === 'delayed' && fewer ? this.#delayed : this.#liveOfTopic;
   }
 
   #lookUp(filter: SearchFilter, topic: number | null, id: Buffer, order: Order, from: Place, limit: number) {
@@ -149,14 +176,14 @@ function stateNumber(state: SearchFilter['state']): number | null {
   return number < 0 ? null : number;
 }
 
-/** `at`: the column that orders the rows. `where`: which rows, in which order. The inner LIMIT bounds scanned
+/** `at`: the column that orders the rows. `rowsOf`: which rows, in which order. The inner LIMIT bounds scanned
  *  rows, the outer one returned rows: both run row by row, so a page that fills early scans little. */
-function pathOf(db: Database, at: 'due' | 'ended_at', where: string): Path {
+function pathOf(db: Database, at: 'due' | 'ended_at', rowsOf: (columns: string) => string): Path {
   const options = { returnArrays: true } as const;
-  const found = `SELECT ${foundColumns} FROM (SELECT ${foundColumns} FROM job ${where} LIMIT :rows)
+  const found = `SELECT ${foundColumns} FROM (${rowsOf(foundColumns)} LIMIT :rows)
     WHERE (:state IS NULL OR state = :state) AND (:endedAs IS NULL OR ended_as = :endedAs)
     AND (:topic IS NULL OR topic = :topic) AND due >= :since AND due < :until AND version < :below LIMIT :limit`;
-  const edge = db.prepare(`SELECT ${at}, version FROM job ${where} LIMIT 1 OFFSET :rows - 1`, options);
+  const edge = db.prepare(`${rowsOf(`${at}, version`)} LIMIT 1 OFFSET :rows - 1`, options);
   // It uses only some of the other statement's parameters.
   edge.setAllowUnknownNamedParameters(true);
   return { found: db.prepare(found, options), edge };

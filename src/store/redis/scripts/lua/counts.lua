@@ -1,16 +1,16 @@
 #!lua flags=no-writes,allow-oom
--- counts: counts the jobs of each topic by state, and finds the oldest overdue job.
+-- counts: counts the jobs of each topic by state, and finds the oldest overdue jobs.
 -- @keys P
--- @args number of held topics, held topics, whose due jobs do not count as overdue; pulled topics, whose
---   ready jobs do not
--- @returns storage clock (ms); of the earliest ready, or due and delayed, job: due time (-1 = none), topic,
---   tag+id; per topic with jobs: name, delayed, ready, reserved, dead
+-- @args most overdue jobs; number of held topics, held topics, whose due jobs do not count as overdue; pulled
+--   topics, whose ready jobs do not
+-- @returns storage clock (ms); the earliest ready, or due and delayed, job of each topic, the earliest first: due
+--   time, topic, tag+id; per topic with jobs: name, delayed, ready, reserved, dead
 -- @include clock, numbers, topics, jobs
 -- Why: sizes of sets are exact, so no counter can drift. Leases are bounded by the slots of all notifiers and
 --   by pullLeasesMax.
-if call('EXISTS', P .. ':j', P .. ':d', P .. ':l', P .. ':k', P .. ':a:0', P .. ':a:1', P .. ':a:2') == 0 then return { now, { -1, '', '' } } end
+if call('EXISTS', P .. ':j', P .. ':d', P .. ':l', P .. ':k', P .. ':a:0', P .. ':a:1', P .. ':a:2') == 0 then return { now, {} } end
 local held, pulled = {}, {}
-for i = 5, #ARGV do (i < 5 + tonumber(ARGV[4]) and held or pulled)[ARGV[i]] = true end
+for i = 6, #ARGV do (i < 6 + tonumber(ARGV[5]) and held or pulled)[ARGV[i]] = true end
 local reserved = {}
 for _, set in ipairs({ ':l', ':k' }) do
   local at = 0
@@ -26,12 +26,15 @@ for _, set in ipairs({ ':l', ':k' }) do
   until #piece == 0
 end
 
-local ready, oldest = {}, { -1, '', '' }
+local ready, overdue, overdue_of = {}, {}, {}
 local function note_head(key, no)
   local head = call('ZRANGE', key, 0, 0, 'WITHSCORES')
   if not head[1] or not is_entry(head[1]) then return false end
-  local due = tonumber(head[2])
-  if oldest[1] < 0 or due < oldest[1] then oldest = { due, topic_name(no), (tid_of(head[1])) } end
+  local due, known = tonumber(head[2]), overdue_of[no]
+  if known and known[1] <= due then return true end
+  local job = { due, topic_name(no), (tid_of(head[1])) }
+  overdue[known and known.at or #overdue + 1], overdue_of[no] = job, job
+  job.at = known and known.at or #overdue
   return true
 end
 for prio = 0, 2 do
@@ -43,20 +46,24 @@ for prio = 0, 2 do
     if not held[name] and not pulled[name] then note_head(key, no) end
   end
 end
--- Notes the first due head of a topic that is not held. A damaged head hides none after it. Held topics may
+-- Notes the first due heads of topics that are not held. A damaged head hides none after it. Held topics may
 -- be many, so the heads are read in pieces.
-local function note_due_head()
+local function note_due_heads(most)
   for at = 0, math.huge, 200 do
     local heads = call('ZRANGE', P .. ':d', at, at + 199, 'WITHSCORES')
     for i = 1, #heads, 2 do
       if (tonumber(heads[i + 1]) or math.huge) > now then return end
       local no = #heads[i] == 10 and struct.unpack('>I3', heads[i], 8)
-      if no and not held[topic_name(no)] and note_head(P .. ':d:' .. digits(no), no) then return end
+      if no and not held[topic_name(no)] and note_head(P .. ':d:' .. digits(no), no) then most = most - 1 end
+      if most == 0 then return end
     end
     if #heads < 400 then return end
   end
 end
-note_due_head()
+note_due_heads(tonumber(ARGV[4]))
+table.sort(overdue, function(a, b) return a[1] < b[1] end)
+local oldest = {}
+for i = 1, math.min(#overdue, tonumber(ARGV[4])) do oldest[i] = overdue[i] end
 local answer = { now, oldest }
 for _, no in ipairs(numbers_in_use()) do
   local delayed, dead = call('ZCARD', P .. ':d:' .. no), call('ZCARD', P .. ':x:' .. no)

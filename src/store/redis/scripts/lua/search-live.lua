@@ -5,7 +5,7 @@
 -- @returns 1 when more follow; per job: topic, tag+id, state, record, state record
 -- @include clock, numbers, topics, jobs, places
 -- Why: no set holds all jobs by due time (a third more memory per job), so the script merges the sets of each
---   state and topic, each read from the place on.
+--   state and topic, each read from the place on. It visits only topics with such jobs: there may be many others.
 local topic, state = ARGV[4], tonumber(ARGV[5] or '')
 local since, upto = tonumber(ARGV[6]), tonumber(ARGV[7])
 local at, version, most = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
@@ -72,21 +72,69 @@ local function sink(i)
 end
 local function add(source)
   local row = source and source()
-  if row then heap[#heap + 1] = { source = source, row = row } end
+  if not row then return end
+  local i = #heap + 1
+  heap[i] = { source = source, row = row }
+  while i > 1 and comes_before(row, heap[math.floor(i / 2)].row) do
+    local parent = math.floor(i / 2)
+    heap[i], heap[parent] = heap[parent], heap[i]
+    i = parent
+  end
 end
 
-for _, no in ipairs(wanted and { wanted } or numbers_in_use()) do
-  if not state or state == 0 then add(set_source(P .. ':d:' .. no, no, 0)) end
-  if not state or state == 1 then
-    for prio = 0, 2 do add(set_source(P .. ':r:' .. prio .. ':' .. no, no, 1)) end
+-- The delayed jobs of a topic follow its head, so those with later heads need no look before their turn.
+local heads, next_head, heads_read = {}, 1, 0
+local function add_delayed()
+  while true do
+    if not heads[next_head] then
+      heads = call('ZRANGE', P .. ':d', heads_read, heads_read + 99, 'WITHSCORES')
+      next_head, heads_read = 1, heads_read + #heads / 2
+      if not heads[1] then return end
+    end
+    local head, due = heads[next_head], tonumber(heads[next_head + 1])
+    if due >= upto or (heap[1] and heap[1].row.due < due) then return end
+    next_head = next_head + 2
+    local no = #head == 10 and struct.unpack('>I3', head, 8)
+    if no then add(set_source(P .. ':d:' .. digits(no), no, 0)) end
   end
-  if not state or state == 3 then add(set_source(P .. ':y:' .. no, no, 3)) end
+end
+
+local function numbers_of_dead()
+  if call('ZCARD', P .. ':x') >= call('ZCOUNT', P .. ':u', 0, 0) then return numbers_in_use() end
+  local numbers, known = {}, {}
+  for at_dead = 0, math.huge, 1000 do
+    local members = call('ZRANGE', P .. ':x', at_dead, at_dead + 999)
+    for _, member in ipairs(members) do
+      local no = #member > 10 and struct.unpack('>I3', member, 8)
+      if no and not known[no] then
+        known[no] = true
+        numbers[#numbers + 1] = no
+      end
+    end
+    if #members < 1000 then return numbers end
+  end
+end
+
+local is_delayed = not state or state == 0
+if is_delayed and wanted then add(set_source(P .. ':d:' .. wanted, wanted, 0)) end
+if not state or state == 1 then
+  for prio = 0, 2 do
+    for _, no in ipairs(wanted and { wanted } or call('ZRANGE', P .. ':a:' .. prio, 0, -1)) do
+      add(set_source(P .. ':r:' .. prio .. ':' .. digits(no), tonumber(no), 1))
+    end
+  end
+end
+if not state or state == 3 then
+  for _, no in ipairs(wanted and { wanted } or numbers_of_dead()) do
+    add(set_source(P .. ':y:' .. digits(no), no, 3))
+  end
 end
 if not state or state == 2 then add(lease_source()) end
-for i = math.floor(#heap / 2), 1, -1 do sink(i) end
 
 local answer = { 0 }
-while heap[1] do
+while true do
+  if is_delayed and not wanted then add_delayed() end
+  if not heap[1] then break end
   if #answer > most then
     answer[1] = 1
     break
