@@ -55,6 +55,8 @@ export const apiLimits = {
    *  must not wait for a hung one), how long an answer serves all readers, and answers kept, so questions a
    *  second. */
   whyMs: 500,
+  /** The master answers by then with what it has, so that a silent notifier hides no answer of the others. */
+  whyAskMs: 400,
   whyKeptMs: 1_000,
   whyKeptMax: 100,
   /** Restores that /v1/journal names, the newest ones. */

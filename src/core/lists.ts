@@ -17,3 +17,29 @@ export function grouped<T, K>(items: Iterable<T>, keyOf: (item: T) => K): Map<K,
   }
   return groups;
 }
+
+/** The first `max` of any number of items in an order: it holds at most twice as many, and most items cost one
+ *  comparison. */
+export class First<T> {
+  readonly #max: number;
+  readonly #order: (a: T, b: T) => number;
+  #kept: T[] = [];
+  #last: T | undefined;
+
+  constructor(max: number, order: (a: T, b: T) => number) {
+    this.#max = max;
+    this.#order = order;
+  }
+
+  add(item: T): void {
+    if (this.#last !== undefined && this.#order(item, this.#last) >= 0) return;
+    this.#kept.push(item);
+    if (this.#kept.length < 2 * this.#max) return;
+    this.#kept = this.items();
+    this.#last = this.#kept.at(-1);
+  }
+
+  items(): T[] {
+    return this.#kept.toSorted(this.#order).slice(0, this.#max);
+  }
+}

@@ -2,11 +2,15 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { contractLimits } from '../../src/contract/api/limits.ts';
 import type { TopicAttentionJson } from '../../src/contract/api/stats.ts';
 import type { TopicFailures } from '../../src/core/endpoint.ts';
+import { limits } from '../../src/core/limits.ts';
 import { version } from '../../src/core/version.ts';
+import { masterLimits } from '../../src/master/limits.ts';
 import { EndpointCalls } from '../../src/notifier/endpoint-calls.ts';
 import type { Questions } from '../../src/process/questions.ts';
+import { openDatabase } from '../../src/runtime/database.ts';
 import { bury } from '../support/handmade.ts';
 import { startIntake, tokenFor } from '../support/intake.ts';
 import { until } from '../support/until.ts';
@@ -294,6 +298,80 @@ describe('topics that need attention', () => {
       { topic: 'held', reasons: ['paused'], oldest: { id: 'oldest', why: 'topic_paused', says: [] } },
     ]);
     expect(job.why).toMatchObject({ code: 'at_concurrency', reasons: [full] });
+  });
+
+  it('held topics, busy ones, and those that the caller may not see, hide no late one', async () => {
+    const others = Array.from({ length: limits.oldestMax }, (_, n) => `other.${n}`);
+    const busy = Array.from({ length: contractLimits.attentionMax }, (_, n) => `busy.${n}`);
+    const { dq } = await startWith([[]], ['slow.one', ...others, ...busy]);
+    for (const topic of others) await dq.push(topic, '1', '?delay=0');
+    await dq.push('slow.one', '1', '?id=late&delay=0');
+    await dq.sqlite.owner.inspect((db) => db.prepare('UPDATE job SET due = due - ?').run(10 * minute));
+    for (const topic of [...busy, ...busy]) await dq.push(topic, '1', '?delay=0');
+    const late = { topic: 'slow.one', reasons: ['late'], oldest: { id: 'late' } };
+    const some = await dq.call('GET', '/v1/summary', await tokenFor(dq, ['slow.*']));
+    expect(some.body).toMatchObject({ attention: [late], attentionCount: 1 });
+    const admin = await tokenFor(dq, ['*'], ['admin']);
+    for (const topic of others) await dq.call('POST', `/v1/topics/${topic}/pause`, admin);
+    const all = await dq.call('GET', '/v1/summary', await tokenFor(dq, ['*']));
+    expect(all.body.attention[0]).toMatchObject(late);
+  });
+
+  it('a topic whose clients pull is listed where no client takes its due jobs', async () => {
+    const { dq, attention } = await startWith([], []);
+    for (const topic of ['pull.idle', 'pull.busy', 'pull.new'])
+      await dq.api('POST', '/v1/topics', { topic, delivery: 'pull' });
+    for (const topic of ['pull.idle', 'pull.busy', 'pull.busy']) await dq.push(topic, '1', '?delay=0');
+    await dq.sqlite.owner.inspect((db) => db.prepare('UPDATE job SET due = due - ?').run(10 * minute));
+    await dq.push('pull.new', '1', '?delay=0');
+    await dq.api('POST', '/v1/topics/pull.busy/pull');
+    expect(await attention()).toMatchObject([
+      { topic: 'pull.idle', state: 'active', reasons: ['not_pulled'], oldest: { why: 'waits_for_pull' } },
+    ]);
+  });
+
+  it('a topic without its broker, and one with an unreadable record, are listed with it', async () => {
+    const { dq, attention } = await startWith([], ['torn', 'published']);
+    for (const name of ['torn', 'published']) await dq.push(name, '1', '?delay=1h');
+    const db = openDatabase(join(dq.dataDir, '../registry.db'), { waitMs: 2_000 });
+    db.exec(`BEGIN; UPDATE registry SET revision = revision + 1;
+      UPDATE topic SET settings = iif(name = 'torn', '{', json_set(settings, '$.delivery', 'mq', '$.target',
+        json('{"broker":"gone","to":"orders"}'))), revision = (SELECT revision FROM registry); COMMIT`);
+    db.close();
+    await dq.topics.refresh();
+    expect(await attention()).toMatchObject([
+      { topic: 'torn', state: null, reasons: ['unreadable'] },
+      { topic: 'published', state: 'active', reasons: ['unknown_broker'] },
+    ]);
+  });
+
+  it('where no job is due, the next one is named', async () => {
+    const { dq, attention } = await startWith([], ['held']);
+    await dq.api('POST', '/v1/topics/held/pause');
+    for (const id of ['second', 'first']) await dq.push('held', '1', `?id=${id}&delay=${id.length}m`);
+    const { dueAt } = (await dq.api('GET', '/v1/topics/held/jobs/first')).body;
+    expect(await attention()).toMatchObject([{ topic: 'held', oldest: null, next: { id: 'first', dueAt } }]);
+  });
+
+  it('a silent notifier hides no answer of the others', async () => {
+    const failing = { ...calls, failed: 30, lastReason: 'timeout' as const };
+    const dq = await startIntake({
+      onSend: (message, answer) => {
+        if (message.kind !== 'ask') return;
+        const { call, waitMs = masterLimits.askMs } = message;
+        const answers = [
+          { process: 'n0', answer: [failing] },
+          { process: 'n1', answer: null },
+        ];
+        // As the master: it waits for the silent one as long as it is told.
+        setTimeout(() => answer({ kind: 'answers', call, answers }), waitMs);
+      },
+    });
+    await dq.api('POST', '/v1/topics', { topic: 'pay.check', callbackUrl });
+    await dq.push('pay.check', '1', '?delay=1h');
+    expect((await dq.api('GET', '/v1/summary')).body.attention).toMatchObject([
+      { topic: 'pay.check', reasons: ['failing'], failure: { reason: 'timeout' } },
+    ]);
   });
 
   it('dead letters are named with their most frequent cause and its first death', async () => {

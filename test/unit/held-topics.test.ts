@@ -1,6 +1,6 @@
 // Which topics hold their jobs, and why: those that dq calls, or whose clients pull, hold none.
 import { expect, it } from 'vitest';
-import { heldAmong } from '../../src/api/routes/held-topics.ts';
+import { HeldSum } from '../../src/api/routes/held-topics.ts';
 import { contractLimits } from '../../src/contract/api/limits.ts';
 import type { RoleContext } from '../../src/process/role.ts';
 
@@ -20,6 +20,11 @@ const role = {
   },
   config: { brokers: ['main=amqp091+amqp://127.0.0.1:2'] },
 } as unknown as RoleContext;
+const heldAmong = (known: RoleContext, stored: Readonly<Record<string, ReturnType<typeof waiting>>>) => {
+  const held = new HeldSum(known);
+  for (const [topic, states] of Object.entries(stored)) held.add(topic, states);
+  return held.sum();
+};
 const waiting = (delayed: number, ready = 0) => ({ delayed, ready, reserved: 5, dead: 5 });
 
 it('held topics: each has its reason, those with the most jobs come first', () => {
@@ -28,7 +33,7 @@ it('held topics: each has its reason, those with the most jobs come first', () =
     ...{ paused: waiting(1), offline: waiting(1, 1), brokerless: waiting(0, 3) },
     ...{ damaged: waiting(4), unknown: waiting(5), 'paused.too': waiting(0) },
   };
-  const { topics, jobs, most } = heldAmong(role, stored, () => true);
+  const { topics, jobs, most } = heldAmong(role, stored);
   expect([topics, jobs]).toEqual([5, 15]);
   expect(most.map(({ topic, why, jobs: own }) => `${topic} ${why} ${own}`)).toEqual([
     'unknown not_registered 5',
@@ -37,18 +42,17 @@ it('held topics: each has its reason, those with the most jobs come first', () =
     'offline offline 2',
     'paused paused 1',
   ]);
-  expect(heldAmong(role, stored, (name) => name === 'paused')).toMatchObject({ topics: 1, jobs: 1 });
 });
 
 it('held topics: none while the registry is unread', () => {
   const topics = { isKnown: false, get: () => undefined, isUnreadable: () => false };
   const unread = { ...role, topics } as unknown as RoleContext;
-  expect(heldAmong(unread, { paused: waiting(1) }, () => true)).toEqual({ topics: 0, jobs: 0, most: [] });
+  expect(heldAmong(unread, { paused: waiting(1) })).toEqual({ topics: 0, jobs: 0, most: [] });
 });
 
 it('held topics: names a bounded number of them, and counts all', () => {
   const number = contractLimits.attentionMax + 1;
   const stored = Object.fromEntries(Array.from({ length: number }, (_, n) => [`t${n}`, waiting(1)]));
-  const held = heldAmong(role, stored, () => true);
+  const held = heldAmong(role, stored);
   expect([held.topics, held.jobs, held.most.length]).toEqual([number, number, number - 1]);
 });

@@ -3,15 +3,21 @@
 import { contractLimits } from '../../contract/api/limits.ts';
 import { brokersOf } from '../../core/broker.ts';
 import type { HeldTopic, HeldTopics } from '../../core/held-topics.ts';
-import type { StoreAdmin } from '../../ports/job-store.ts';
+import { First } from '../../core/lists.ts';
+import type { StateCounts } from '../../ports/job-store.ts';
 import type { RoleContext } from '../../process/role.ts';
-
-type Stored = Awaited<ReturnType<StoreAdmin['counts']>>['topics'];
+import { turn } from '../../runtime/time.ts';
+import { useCaseLimits } from '../../use-cases/limits.ts';
 
 /** Of all topics: what dq doctor shows. */
 export async function heldTopics(role: RoleContext): Promise<HeldTopics> {
   const { topics } = await role.store.admin.counts();
-  return heldAmong(role, topics, () => true);
+  const held = new HeldSum(role);
+  for (const [at, [topic, states]] of Object.entries(topics).entries()) {
+    held.add(topic, states);
+    if (at % useCaseLimits.topicsPerTurn === 0) await turn();
+  }
+  return held.sum();
 }
 
 type Known = Pick<RoleContext, 'topics' | 'config'>;
@@ -28,16 +34,27 @@ export function heldBy({ topics, config }: Known): (topic: string) => HeldTopic[
   };
 }
 
-export function heldAmong(role: Known, stored: Stored, maySee: (topic: string) => boolean): HeldTopics {
-  const whyHeld = heldBy(role);
-  const held = Object.entries(stored).flatMap(([topic, { delayed, ready }]) => {
+/** Adds up held topics one by one, so that other requests run between them. */
+export class HeldSum {
+  readonly #whyHeld: ReturnType<typeof heldBy>;
+  readonly #most = new First<HeldTopic>(contractLimits.attentionMax, (a, b) => b.jobs - a.jobs);
+  #topics = 0;
+  #jobs = 0;
+
+  constructor(role: Known) {
+    this.#whyHeld = heldBy(role);
+  }
+
+  add(topic: string, { delayed, ready }: Pick<StateCounts, 'delayed' | 'ready'>): void {
     const jobs = delayed + ready;
-    const why = jobs > 0 && maySee(topic) ? whyHeld(topic) : null;
-    return why === null ? [] : [{ topic, why, jobs }];
-  });
-  return {
-    topics: held.length,
-    jobs: held.reduce((sum, { jobs }) => sum + jobs, 0),
-    most: held.sort((a, b) => b.jobs - a.jobs).slice(0, contractLimits.attentionMax),
-  };
+    const why = jobs > 0 ? this.#whyHeld(topic) : null;
+    if (why === null) return;
+    this.#topics += 1;
+    this.#jobs += jobs;
+    this.#most.add({ topic, why, jobs });
+  }
+
+  sum(): HeldTopics {
+    return { topics: this.#topics, jobs: this.#jobs, most: this.#most.items() };
+  }
 }

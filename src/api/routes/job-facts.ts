@@ -65,7 +65,9 @@ export class JobFactsReader {
     const waits = job.state === 'ready' && (isUnread || topic?.state === 'active');
     const [notifiers, ahead, isAtPullLeases] = waits
       ? await Promise.all([
-          this.#capacities.of(job.topic, () => this.#questions.ask('capacity', { topic: job.topic })),
+          this.#capacities.of(job.topic, (wait) =>
+            this.#questions.ask('capacity', { topic: job.topic }, wait),
+          ),
           // Without it, the answer still says why.
           store.surveys.position(job).catch(() => null),
           topic?.delivery === 'pull' && hasManyLeases(job.topic),
@@ -106,8 +108,10 @@ export class JobFactsReader {
   /** null: no notifier of this instance says that it calls the job. */
   async #callOf({ topic, id, version }: VersionOfJob) {
     const about = `${version} ${topic} ${id}`;
-    const ask = () => this.#questions.ask('running', { topic, id, version });
-    const found = (await this.#calls.of(about, ask))?.find(({ answer }) => answer !== null);
+    const answers = await this.#calls.of(about, (wait) =>
+      this.#questions.ask('running', { topic, id, version }, wait),
+    );
+    const found = answers?.find(({ answer }) => answer !== null);
     return typeof found?.answer !== 'number' ? null : { since: found.answer, notifier: found.process };
   }
 
@@ -148,18 +152,21 @@ export function manyLeases(
 
 type Answers<T> = readonly AnswerOf<T>[] | null;
 
+/** Must not reject. `wait`: an option of MasterQuestions.ask */
+type Ask<T> = (wait: { readonly waitMs: number }) => Promise<Answers<T>>;
+
 /** Asks the notifiers once for all readers of the same jobs: pages poll a job each second, and producers read
  *  jobs too. Bounded by the three numbers apiLimits.why…. Without an answer in time the result is null; the
  *  answer serves the next reader. */
 export class NotifierAnswers<T> {
   readonly #kept = new Map<string, { readonly at: number; readonly answers: Promise<Answers<T>> }>();
 
-  /** `about`: what the question is about; the same text gets the same answers. `ask` must not reject. */
-  of(about: string, ask: () => Promise<Answers<T>>): Promise<Answers<T>> {
+  /** `about`: what the question is about; the same text gets the same answers. */
+  of(about: string, ask: Ask<T>): Promise<Answers<T>> {
     return Promise.race([this.#answersAbout(about, ask), nothingAfter(apiLimits.whyMs)]);
   }
 
-  #answersAbout(about: string, ask: () => Promise<Answers<T>>): Promise<Answers<T>> {
+  #answersAbout(about: string, ask: Ask<T>): Promise<Answers<T>> {
     const now = monotonicNow();
     // In the order of the questions, so the first ones are the oldest.
     for (const [old, { at }] of this.#kept)
@@ -168,7 +175,7 @@ export class NotifierAnswers<T> {
     const kept = this.#kept.get(about);
     if (kept !== undefined) return kept.answers;
     if (this.#kept.size >= apiLimits.whyKeptMax) return Promise.resolve(null);
-    const answers = ask();
+    const answers = ask({ waitMs: apiLimits.whyAskMs });
     this.#kept.set(about, { at: now, answers });
     return answers;
   }

@@ -18,9 +18,9 @@ import { KeptAnswers } from '../http/kept-answers.ts';
 import { rightsOf, seesDaemon } from '../http/route-access.ts';
 import { helpJson } from './alert-routes.ts';
 import { readiness } from './health-routes.ts';
-import { heldAmong } from './held-topics.ts';
+import { HeldSum } from './held-topics.ts';
 import { maySeeOperation } from './operation-routes.ts';
-import { noCounts, noJobs, type StatLine, statLines } from './stats-table.ts';
+import { noCounts, noJobs, statLines } from './stats-table.ts';
 import { TopicAttention } from './topic-attention.ts';
 
 export function summaryRoute(api: Api, { role }: ApiContext, questions: MasterQuestions): void {
@@ -85,7 +85,8 @@ async function sumsOf(role: RoleContext, rights: Rights, attention: TopicAttenti
   const states: Record<JobState, number> = { ...noJobs };
   const today: Record<StatName, number> = { ...noCounts };
   const number = { active: 0, paused: 0, offline: 0 };
-  const looked: StatLine[] = [];
+  const held = new HeldSum(role);
+  const { look, found } = await attention.begin(every ? ['*'] : rights.topics, maySee, counts);
   let orphaned = 0;
   for await (const slice of lines)
     for (const line of slice) {
@@ -96,8 +97,8 @@ async function sumsOf(role: RoleContext, rights: Rights, attention: TopicAttenti
       }
       for (const name of statNames) today[name] += line.today[name];
       if (known !== undefined) number[known.state] += 1;
-      // Most of many topics are idle: they cost no memory here.
-      if (needsLook(line)) looked.push(line);
+      held.add(line.topic, line.states);
+      look(line);
     }
   return {
     topics: number,
@@ -106,17 +107,13 @@ async function sumsOf(role: RoleContext, rights: Rights, attention: TopicAttenti
     // Over all topics: a caller of some must not learn of the others.
     oldestOverdueMs: every ? counts.oldestOverdueMs : null,
     orphaned,
-    held: heldAmong(role, counts.topics, maySee),
-    ...(await attention.of(looked, every ? ['*'] : rights.topics, counts.topics)),
+    held: held.sum(),
+    ...(await found()),
     operations: await operationsOf(registry, rights),
     at: new Date(now).toISOString(),
     missing: counts.missing,
   };
 }
-
-/** Only a topic with jobs, or with failures of today, can need attention. */
-const needsLook = ({ states, today }: StatLine): boolean =>
-  today.retried + today.dead > 0 || jobStates.some((state) => states[state] > 0);
 
 async function operationsOf(registry: RoleContext['registry'], rights: Rights) {
   const known = await registry.operations().catch(() => []);

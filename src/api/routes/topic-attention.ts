@@ -1,8 +1,8 @@
 // Finds the topics that need attention, for GET /v1/summary: which, since when, what waits, and why. It
 // judges nothing that another part knows: the notifiers count the failures, and job-why.ts says why a job
 // waits.
-// Invariant: bounded work for any number of topics: one question to the notifiers, and a search for each of
-// at most three times contractLimits.attentionMax topics.
+// Invariant: bounded work for any number of topics, in the slices of the caller: two questions to the
+// notifiers, and two searches for each of at most contractLimits.attentionMax topics.
 
 import { contractLimits } from '../../contract/api/limits.ts';
 import { attentionReasons, type TopicAttentionJson } from '../../contract/api/stats.ts';
@@ -12,12 +12,15 @@ import { lastFailureAt, mergeFailures, type TopicFailures } from '../../core/end
 import type { HeldTopic } from '../../core/held-topics.ts';
 import type { FoundJob, JobState } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
+import { First } from '../../core/lists.ts';
 import type { KnownTopic } from '../../core/topic/topic.ts';
-import type { DeadGroup, StateCounts } from '../../ports/job-store.ts';
+import type { DeadGroup, StoreAdmin } from '../../ports/job-store.ts';
 import type { MasterQuestions } from '../../process/master-questions.ts';
 import type { Questions } from '../../process/questions.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { failuresIn, topicFailures } from '../../process/topic-failures.ts';
+import { turn } from '../../runtime/time.ts';
+import { useCaseLimits } from '../../use-cases/limits.ts';
 import { isFailing } from './failing.ts';
 import { heldBy } from './held-topics.ts';
 import { JobFactsReader, type ManyLeases, manyLeases, NotifierAnswers } from './job-facts.ts';
@@ -25,6 +28,18 @@ import { readFirstDue } from './job-json.ts';
 import type { StatLine } from './stats-table.ts';
 
 type Reason = (typeof attentionReasons)[number];
+
+type Counted = Awaited<ReturnType<StoreAdmin['counts']>>;
+
+/** One pass over the topics of a caller. */
+export interface AttentionLook {
+  readonly look: (line: StatLine) => void;
+  /** after the last line */
+  readonly found: () => Promise<{
+    readonly attention: readonly TopicAttentionJson[];
+    readonly attentionCount: number;
+  }>;
+}
 
 interface Candidate {
   readonly line: StatLine;
@@ -45,39 +60,38 @@ export class TopicAttention {
     this.#facts = new JobFactsReader(role, questions);
   }
 
-  /** `lines`: of the topics that the caller may see, and that have jobs or failures. `globs`: names and
-   *  globs of its rights; `counted`: of
-   *  StoreAdmin.counts */
-  async of(
-    lines: readonly StatLine[],
+  /** Looks at the topics that the caller may see, one by one. `globs`: names and globs of its rights;
+   *  `counted`: of StoreAdmin.counts */
+  async begin(
     globs: readonly string[],
-    counted: Readonly<Record<string, StateCounts>>,
-  ): Promise<{ readonly attention: readonly TopicAttentionJson[]; readonly attentionCount: number }> {
+    maySee: (topic: string) => boolean,
+    counted: Counted,
+  ): Promise<AttentionLook> {
     const [failures, late] = await Promise.all([
       topicFailures((asked) => this.#counts(asked), globs),
-      this.#lateOf(lines),
+      this.#lateOf(maySee, counted),
     ]);
-    const { topics } = this.#role;
-    const found: Candidate[] = [];
+    const worst = new First<Candidate>(contractLimits.attentionMax, byUrgency);
     const whyHeld = heldBy(this.#role);
-    const now = this.#role.clock.now();
-    for (const line of lines) {
-      const topic = topics.get(line.topic);
-      const own = failures.get(line.topic);
-      const reasons = reasonsOf(line, whyHeld(line.topic), own, late.has(line.topic), now);
-      if (reasons.length > 0) found.push({ line, topic, reasons, failures: own });
-    }
-    const worst = found.sort(byUrgency).slice(0, contractLimits.attentionMax);
-    const groups = await this.#deadGroups(worst);
-    const hasManyLeases = manyLeases(this.#role, counted);
+    let attentionCount = 0;
     return {
-      attention: await Promise.all(
-        worst.map((one) => {
-          const { topic } = one.line;
-          return this.#json(one, late.get(topic), groups.get(topic), hasManyLeases);
-        }),
-      ),
-      attentionCount: found.length,
+      look: (line) => {
+        const topic = this.#role.topics.get(line.topic);
+        const own = failures.get(line.topic);
+        const reasons = this.#reasonsOf(line, whyHeld(line.topic), own, late.get(line.topic));
+        if (reasons.length === 0) return;
+        attentionCount += 1;
+        worst.add({ line, topic, reasons, failures: own });
+      },
+      found: async () => {
+        const shown = worst.items();
+        const groups = await this.#deadGroups(shown);
+        const hasManyLeases = manyLeases(this.#role, counted.topics);
+        const attention = await Promise.all(
+          shown.map((one) => this.#json(one, groups.get(one.line.topic), hasManyLeases)),
+        );
+        return { attention, attentionCount };
+      },
     };
   }
 
@@ -89,62 +103,75 @@ export class TopicAttention {
       this.#questions.ask('failures', { topics: [name], names: [name] }),
       this.#oldestOf(name),
     ]);
-    const late = oldest !== null && this.#isLate(oldest) ? oldest : undefined;
     const counted = mergeFailures(failuresIn(answers)).get(name);
     const isWhole = answers !== null && answers.length > 0 && answers.every(({ answer }) => answer !== null);
     const failed = counted !== undefined && counted.failed + counted.failuresInRow > 0 ? counted : undefined;
-    const reasons = reasonsOf(
-      line,
-      heldBy(this.#role)(name),
-      failed,
-      late !== undefined,
-      this.#role.clock.now(),
-    );
+    const reasons = this.#reasonsOf(line, heldBy(this.#role)(name), failed, oldest?.dueAt);
     const failures = counted ?? (isWhole ? notCalled(name) : undefined);
     const one = { line, topic, reasons, failures };
-    return this.#json(one, late, (await this.#deadGroups([one])).get(name));
+    return this.#json(one, (await this.#deadGroups([one])).get(name));
   }
 
   async #counts(asked: Questions['failures']['params']): Promise<readonly TopicFailures[]> {
-    const answers = await this.#counted.of(JSON.stringify(asked), () =>
-      this.#questions.ask('failures', asked),
+    const answers = await this.#counted.of(JSON.stringify(asked), (wait) =>
+      this.#questions.ask('failures', asked, wait),
     );
     return failuresIn(answers);
   }
 
-  /** The oldest jobs of the topics that are late: of those with the most ready jobs, and of the jobs that
-   *  were due first. */
-  async #lateOf(lines: readonly StatLine[]): Promise<ReadonlyMap<string, FoundJob>> {
-    const { topics } = this.#role;
-    const judged = lines.filter(
-      ({ topic }) => this.#lateLimit(topics.get(topic)) !== Number.POSITIVE_INFINITY,
-    );
-    const most = judged
-      .filter(({ states }) => states.ready > 0)
-      .sort((a, b) => b.states.ready - a.states.ready)
-      .slice(0, contractLimits.attentionMax)
-      .map(({ topic }) => topic);
-    const until = this.#role.clock.now() - limits.lateMs;
-    const first = await Promise.all(
-      (['delayed', 'ready'] as const).map((state) =>
-        this.#search({ state, until }, contractLimits.attentionMax),
-      ),
-    );
-    const names = new Set(judged.map(({ topic }) => topic));
-    const others = first.flat().map(({ topic }) => topic);
-    const oldest = await Promise.all(
-      [...new Set([...most, ...others.filter((topic) => names.has(topic))])].map((topic) =>
-        this.#oldestOf(topic),
-      ),
-    );
-    return new Map(
-      oldest.flatMap((job) => (job !== null && this.#isLate(job) ? [[job.topic, job] as const] : [])),
-    );
+  /** Since when the oldest job of a topic is due, by topic. Where topics that are held, or that the caller may not
+   *  see, could hide others, the store counts again without them. */
+  async #lateOf(maySee: (topic: string) => boolean, counted: Counted): Promise<ReadonlyMap<string, number>> {
+    const { topics, store } = this.#role;
+    const isJudged = (topic: string) => maySee(topic) && topics.get(topic)?.state === 'active';
+    let { oldest } = counted;
+    const judged = oldest.filter(({ topic }) => isJudged(topic)).length;
+    if (oldest.length >= limits.oldestMax && judged < contractLimits.attentionMax) {
+      const others: string[] = [];
+      for (const [at, topic] of Object.keys(counted.topics).entries()) {
+        if (!isJudged(topic)) others.push(topic);
+        if (at % useCaseLimits.topicsPerTurn === 0) await turn();
+      }
+      oldest = (await store.admin.counts(others).catch(() => counted)).oldest;
+    }
+    return new Map(oldest.map(({ topic, dueAt }) => [topic, dueAt]));
   }
 
-  #isLate({ topic, dueAt }: FoundJob): boolean {
-    const { topics, clock } = this.#role;
-    return clock.now() - dueAt >= this.#lateLimit(topics.get(topic));
+  /** In the order of `attentionReasons`. `dueAt`: of its oldest due job, epoch ms */
+  #reasonsOf(
+    line: StatLine,
+    held: HeldTopic['why'] | null,
+    failures: TopicFailures | undefined,
+    dueAt: number | undefined,
+  ): readonly Reason[] {
+    const { today, states } = line;
+    const topic = this.#role.topics.get(line.topic);
+    const isPull = topic?.state === 'active' && topic.delivery === 'pull';
+    const now = this.#role.clock.now();
+    const lateMs = dueAt === undefined ? 0 : now - dueAt;
+    // The notifiers of another instance, or earlier ones, may have called it.
+    const known = failures ?? {
+      delivered: today.delivered,
+      failed: today.retried + today.dead,
+      failuresInRow: 0,
+    };
+    const lastAt = (failures && lastFailureAt(failures)) || null;
+    // Without jobs, nothing ends the failures in a row of a topic that is not called any more.
+    const isCalled = failures !== undefined && failures.delivered + failures.failed > 0;
+    const hasLive = waiting(line) + states.reserved > 0;
+    const holds = (why: HeldTopic['why']): boolean => held === why && hasLive;
+    const applies: Readonly<Record<Reason, boolean>> = {
+      failing: isFailing({ ...known, lastFailureAt: lastAt }, now) && (hasLive || isCalled),
+      late: lateMs >= this.#lateLimit(topic),
+      not_pulled: isPull && lateMs >= limits.lateMs && states.reserved === 0,
+      dead_letters: states.dead > 0,
+      offline: holds('offline'),
+      paused: holds('paused'),
+      not_registered: holds('not_registered'),
+      unreadable: holds('unreadable'),
+      unknown_broker: holds('unknown_broker'),
+    };
+    return attentionReasons.filter((reason) => applies[reason]);
   }
 
   /** As the incidents of late jobs; Infinity: its jobs wait on purpose, or nothing calls them. */
@@ -185,12 +212,15 @@ export class TopicAttention {
 
   async #json(
     { line, topic, reasons, failures }: Candidate,
-    late: FoundJob | undefined,
     group: DeadGroup | undefined,
     hasManyLeases?: ManyLeases,
   ): Promise<TopicAttentionJson> {
     const { today, states } = line;
-    const oldest = late ?? (states.ready + states.delayed === 0 ? null : await this.#oldestOf(line.topic));
+    const oldest = states.ready + states.delayed === 0 ? null : await this.#oldestOf(line.topic);
+    const [next] =
+      oldest === null && states.delayed > 0
+        ? await this.#search({ topic: line.topic, state: 'delayed' }, 1)
+        : [];
     const [first] = reasons;
     const since =
       first === 'failing' && failures !== undefined
@@ -215,6 +245,7 @@ export class TopicAttention {
               why: why.code,
               says: [...(why.reasons ?? [])],
             },
+      next: next === undefined ? null : { id: next.id, dueAt: formatInstant(next.dueAt) },
       receiver: topic === undefined ? null : receiverOf(topic),
       calls: failures === undefined ? null : callsOf(failures),
       failure:
@@ -280,34 +311,3 @@ function byUrgency(a: Candidate, b: Candidate): number {
 }
 
 const waiting = ({ states }: StatLine): number => states.ready + states.delayed;
-
-/** In the order of `attentionReasons`. */
-function reasonsOf(
-  line: StatLine,
-  held: HeldTopic['why'] | null,
-  failures: TopicFailures | undefined,
-  isLate: boolean,
-  now: number,
-): readonly Reason[] {
-  const { today, states } = line;
-  // The notifiers of another instance, or earlier ones, may have called it.
-  const known = failures ?? {
-    delivered: today.delivered,
-    failed: today.retried + today.dead,
-    failuresInRow: 0,
-  };
-  const lastAt = (failures && lastFailureAt(failures)) || null;
-  // Without jobs, nothing ends the failures in a row of a topic that is not called any more.
-  const isCalled = failures !== undefined && failures.delivered + failures.failed > 0;
-  const hasLive = waiting(line) + states.reserved > 0;
-  const holds = (why: HeldTopic['why']): boolean => held === why && hasLive;
-  const applies: Readonly<Record<Reason, boolean>> = {
-    failing: isFailing({ ...known, lastFailureAt: lastAt }, now) && (hasLive || isCalled),
-    late: isLate,
-    dead_letters: states.dead > 0,
-    offline: holds('offline'),
-    paused: holds('paused'),
-    not_registered: holds('not_registered'),
-  };
-  return attentionReasons.filter((reason) => applies[reason]);
-}

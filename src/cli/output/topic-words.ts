@@ -44,12 +44,18 @@ function problemOf(line: TopicAttentionJson, now: number): string {
       return `is late by ${lateBy(line, now)}`;
     case 'dead_letters':
       return `has ${counted(states.dead, 'dead letter')}${last}`;
-    case 'not_registered':
-      return `is not registered and holds ${counted(waiting(states), 'job')}`;
+    case 'not_pulled':
+      return `has due jobs and no client that pulls: late by ${lateBy(line, now)}`;
     default:
-      return `is ${line.reasons[0]} and holds ${counted(waiting(states), 'job')}`;
+      return `${held[line.reasons[0] ?? ''] ?? `is ${line.reasons[0]}`} and holds ${counted(waiting(states), 'job')}`;
   }
 }
+
+const held: Readonly<Record<string, string>> = {
+  not_registered: 'is not registered',
+  unreadable: 'has an unreadable record',
+  unknown_broker: 'names a broker that is not configured',
+};
 
 type FailureJson = NonNullable<TopicAttentionJson['failure']>;
 

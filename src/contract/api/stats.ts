@@ -121,9 +121,13 @@ export const processesSchema = {
   response: { 200: reply('all processes', closed({ processes: Type.Array(Process) })), ...problems(503) },
 };
 
+/** The first ones are the most urgent. */
 export const attentionReasons = [
   'failing',
+  'unreadable',
+  'unknown_broker',
   'late',
+  'not_pulled',
   'dead_letters',
   'offline',
   'paused',
@@ -147,7 +151,7 @@ export const TopicAttention = closed(
     title: text('title of the topic', 'Close unpaid orders'),
     state: textOrNull<TopicState>('state of the topic; null: not registered', 'paused'),
     reasons: Type.Array(Type.Enum(attentionReasons), {
-      description: `failing: at least ${contractLimits.failingPercent} % of at least ${contractLimits.failingAttempts} attempts failed within 5 minutes, or the last ${contractLimits.failingInRow} in a row, of a topic without jobs within the same time; not after a success, once none has failed for a minute; today, where it has jobs and the notifiers of this instance have not called it · late: a due job waits for more than a minute, of a pull topic for more than alerts.pullLate · dead_letters: it has some · offline, paused, not_registered: it holds jobs`,
+      description: `failing: at least ${contractLimits.failingPercent} % of at least ${contractLimits.failingAttempts} attempts failed within 5 minutes, or the last ${contractLimits.failingInRow} in a row, of a topic without jobs within the same time; not after a success, once none has failed for a minute; today, where it has jobs and the notifiers of this instance have not called it · late: a due job waits for more than a minute, of a pull topic for more than alerts.pullLate · not_pulled: clients pull its jobs, one is due for more than a minute, and no client holds a lease · dead_letters: it has some · unreadable, unknown_broker, offline, paused, not_registered: it holds jobs (HeldTopic)`,
       examples: [['dead_letters']],
     }),
     since: instantOrNull(
@@ -155,6 +159,10 @@ export const TopicAttention = closed(
     ),
     oldest: Type.Union([Type.Null(), OldestJob], {
       description: 'the due job that waits for the longest time; null: none is due',
+      examples: [null],
+    }),
+    next: Type.Union([Type.Null(), closed({ id: JobId, dueAt: DueAt }, { title: 'NextJob' })], {
+      description: 'the delayed job that is due next; null: a job is due, or none is delayed',
       examples: [null],
     }),
     receiver: textOrNull(
