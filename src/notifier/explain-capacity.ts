@@ -207,7 +207,7 @@ function ofTarget(
   if (target.isAiling)
     reasons.push({
       code: 'ailing',
-      message: `${unreachedInRow} attempts in a row did not reach the receiver; at most ${target.capacity} calls probe it at once; its calls that run now: ${running}`,
+      message: `${unreachedInRow === 0 ? 'after an outage, the receiver answers with errors' : `${unreachedInRow} attempts in a row did not reach the receiver`}; at most ${target.capacity} calls probe it at once; its calls that run now: ${running}`,
       remedy: `one success lifts this; dq topic test ${target.topic.topic} makes a call now`,
       values: { attemptsInRow: unreachedInRow, ...restricted },
     });
@@ -229,7 +229,7 @@ function ofTarget(
   if (health.isAiling)
     reasons.push({
       code: 'origin_ailing',
-      message: `${target.origin} does not answer; at most ${notifierLimits.ailingOriginCallsMax} probes call it at once, over all topics; probes that run now: ${health.probes}`,
+      message: `${target.origin} does not answer in time; at most ${notifierLimits.ailingOriginCallsMax} probes call it at once, over all topics; probes that run now: ${health.probes}`,
       remedy: 'bring the server of the callback URL, or the broker, back; one reply of it lifts this',
       values: {
         origin: target.origin,
