@@ -38,7 +38,7 @@ export const heldCodes = [
   'topic_offline',
   'not_registered',
 ] as const satisfies readonly WhyCode[];
-type HeldCode = (typeof heldCodes)[number];
+export type HeldCode = (typeof heldCodes)[number];
 
 export interface Why {
   readonly code: WhyCode;
@@ -116,12 +116,18 @@ export function whyOf(job: JudgedJob | EndedJob, facts: WhyFacts): Why {
   }
 }
 
-/** Its topic is paused, offline or not registered, now or when the job is ready: no attempt has a time. */
-export function isHeld({ code, held }: Pick<Why, 'code' | 'held'>): boolean {
-  return held !== undefined || heldCodes.some((one) => one === code);
-}
+/** Why its topic is held, now or when the job is ready: no attempt has a time. */
+export const heldOf = ({ code, held }: Pick<Why, 'code' | 'held'>): HeldCode | undefined =>
+  held ?? heldCodes.find((one) => one === code);
 
-function heldBy(topic: WhyFacts['topic']): HeldCode | null {
+export const isHeld = (why: Pick<Why, 'code' | 'held'>): boolean => heldOf(why) !== undefined;
+
+/** Clients decide when the next attempt of the job begins. */
+export const isOfClients = ({ code }: Pick<Why, 'code'>): boolean =>
+  code === 'waits_for_pull' || code === 'at_pull_leases' || code === 'pulled';
+
+/** Why the jobs of a topic are held; null: they are not. */
+export function heldBy(topic: WhyFacts['topic']): HeldCode | null {
   if (topic === undefined) return 'not_registered';
   if (topic === null) return null;
   if (topic.state === 'paused') return 'topic_paused';

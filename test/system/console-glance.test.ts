@@ -41,7 +41,10 @@ it('names the trouble of each topic, since when, what waits, how late, and what 
   await isInSight(page);
   await failing.getByText('status 502').waitFor();
   await failing.getByText(/ago$/).waitFor();
-  expect(await failing.locator('td').nth(3).textContent()).toBe('4');
+  // A number, and the parts of its sum.
+  expect(await failing.locator('td').nth(3).textContent()).toBe('40 due · 4 delayed');
+  // Its jobs wait for their next attempts: the row says when.
+  await failing.getByText(/^– · next in/).waitFor();
   await failing.getByRole('link', { name: 'Attempts' }).waitFor();
 
   await site.addTopic('shop.held');
@@ -75,6 +78,38 @@ it('names the trouble of each topic, since when, what waits, how late, and what 
   // The action of the row follows the topic, whose last attempts still failed.
   await button(failing, 'Resume…').waitFor();
   expect(await button(failing, 'Pause…').count()).toBe(0);
+});
+
+it('says the same of a topic, and of its jobs, on every page', async () => {
+  await site.addTopic('same.fails', { maxAttempts: 5, backoff: ['1h'] }, '/503');
+  for (const id of ['a', 'b', 'c', 'd']) await site.push('same.fails', id);
+  await site.addTopic('same.held');
+  await site.change('POST', '/v1/topics/same.held/pause');
+  await site.push('same.held', 'now');
+  await site.push('same.held', 'later', { delay: '1h' });
+  const page = await site.open('/', { viewport: screen });
+  await row(page, 'same.fails').getByText('Failing').waitFor();
+  await row(page, 'same.fails').getByText('0 due · 4 delayed').waitFor();
+  await row(page, 'same.held').getByText('1 due · 1 delayed').waitFor();
+  await page.goto(`${site.url}/topics/same.fails`);
+  const state = page.locator('.title .pill');
+  await state.getByText('Failing', { exact: true }).waitFor();
+  await page.getByText('The last 4 attempts failed (status 503). dq retries these jobs.').waitFor();
+  const tile = page.locator('.tiles > *', { hasText: 'Jobs waiting' });
+  expect(await tile.textContent()).toContain('40 due · 4 delayed');
+
+  await page.goto(`${site.url}/jobs?topic=same.held`);
+  const job = (id: string) =>
+    page.locator('main tbody tr').filter({ has: page.getByRole('link', { name: id, exact: true }) });
+  await job('now').getByText('Held: paused').waitFor();
+  await job('later').getByText('Delayed').waitFor();
+  await page.getByRole('columnheader', { name: 'Due (earliest first)' }).waitFor();
+  await page.goto(`${site.url}/jobs/same.held/now`);
+  await state.getByText('Held: paused').waitFor();
+  await page.goto(`${site.url}/jobs/same.held/later`);
+  await page.getByText(/^The job is due in 1 h|^The job is due in 59 min/).waitFor();
+  await page.getByText('The topic is paused, so dq will hold the job.').waitFor();
+  expect(await page.getByText(/ starts in/).count()).toBe(0);
 });
 
 it('holds with 20 topics in trouble, and with 2,000 topics', async () => {

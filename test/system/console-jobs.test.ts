@@ -379,7 +379,7 @@ describe('all that match', () => {
     page: Page,
     choose: (dialog: ReturnType<Page['getByRole']>) => Promise<unknown>,
   ) => {
-    await button(page, 'Requeue all…').click();
+    await button(page, 'Requeue all that match…').click();
     await choose(page.getByRole('dialog'));
     await button(page.getByRole('dialog'), 'Requeue').click();
   };
@@ -401,9 +401,21 @@ describe('all that match', () => {
   it('dead letters are requeued at once or spread over a time; a stop keeps the rest', async () => {
     await bury('coupon', { maxAttempts: 1 }, '/502');
     const page = await site.open('/dead?topic=coupon');
-    await requeueAll(page, async (dialog) =>
-      expect(await dialog.getByLabel('Immediately').isChecked()).toBe(true),
-    );
+    // The questions name the number and the filter.
+    await page.goto(`${site.url}/dead?topic=coupon&lastReason=status&age=today`);
+    await rows(page)
+      .nth(count - 1)
+      .waitFor();
+    await button(page, 'Requeue by time…').click();
+    const byTime = page.getByRole('dialog');
+    await byTime.getByText('status', { exact: true }).waitFor();
+    expect(await byTime.getByLabel('Dead since').inputValue()).toMatch(/T00:00/);
+    await page.keyboard.press('Escape');
+    await requeueAll(page, async (dialog) => {
+      await dialog.getByText(`Requeue ${count} dead letters of coupon?`).waitFor();
+      await dialog.getByText(/^status · dead since .*00:00:00/).waitFor();
+      expect(await dialog.getByLabel('Immediately').isChecked()).toBe(true);
+    });
     expect(await ended('requeue')).toMatchObject({
       state: 'finished',
       matched: count,

@@ -257,7 +257,7 @@ describe('a topic', () => {
       site.daemon.workers().some(({ title, pid }) => title === 'dq-upkeep' && pid !== upkeep),
     );
     await page.goto(`${site.url}/topics/bad`);
-    await page.getByText('Failing', { exact: true }).or(page.getByText('Probing')).first().waitFor();
+    await page.locator('.title .pill', { hasText: 'Failing' }).waitFor();
     await card(page, 'Traffic').locator('canvas').waitFor();
     await card(page, 'Failed attempts').getByText('status 502').waitFor();
 

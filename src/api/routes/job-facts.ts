@@ -8,6 +8,7 @@ import { type JudgedJob, type Why, whyOf } from '../../core/job-why.ts';
 import { limits } from '../../core/limits.ts';
 import { plannedAttempts } from '../../core/retry-policy.ts';
 import { placesOf } from '../../core/shard-list.ts';
+import type { KnownTopic } from '../../core/topic/topic.ts';
 import type { StateCounts } from '../../ports/job-store.ts';
 import type { MasterQuestions } from '../../process/master-questions.ts';
 import type { AnswerOf } from '../../process/questions.ts';
@@ -59,10 +60,9 @@ export class JobFactsReader {
     hasManyLeases: ManyLeases = (name) => this.#hasManyLeases(name),
   ): Promise<Why> {
     const { store, topics, clock, config } = this.#role;
-    const topic = topics.get(job.topic);
-    const isUnread = topic === undefined && (!topics.isKnown || topics.isUnreadable(job.topic));
+    const topic = judgedTopic(topics, job.topic);
     const now = clock.now();
-    const waits = job.state === 'ready' && (isUnread || topic?.state === 'active');
+    const waits = job.state === 'ready' && (topic === null || topic?.state === 'active');
     const [notifiers, ahead, isAtPullLeases] = waits
       ? await Promise.all([
           this.#capacities.of(job.topic, (wait) =>
@@ -81,7 +81,7 @@ export class JobFactsReader {
       ahead,
       call,
       isAtPullLeases,
-      topic: isUnread ? null : topic,
+      topic,
       places: this.#placesOf(job),
     });
   }
@@ -122,6 +122,12 @@ export class JobFactsReader {
     const { home, earlier } = placesOf(shards.servers.list, job);
     return earlier.length === 0 ? home : null;
   }
+}
+
+/** undefined: not registered; null: this process cannot read its record, or has not read the topics. */
+export function judgedTopic(topics: RoleContext['topics'], name: string): KnownTopic | null | undefined {
+  const topic = topics.get(name);
+  return topic === undefined && (!topics.isKnown || topics.isUnreadable(name)) ? null : topic;
 }
 
 type VersionOfJob = JobKey & { readonly version: Version };

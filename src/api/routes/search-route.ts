@@ -6,6 +6,7 @@ import { formatInstant } from '../../core/duration.ts';
 import { invalidField } from '../../core/errors.ts';
 import { type FoundJob, type JobState, jobStates } from '../../core/job.ts';
 import { refusesId } from '../../core/job-id.ts';
+import { type HeldCode, heldBy } from '../../core/job-why.ts';
 import { limits } from '../../core/limits.ts';
 import type { ScanFilter } from '../../ports/job-store.ts';
 import { jobHead } from '../../use-cases/find-job.ts';
@@ -13,10 +14,12 @@ import type { Api, ApiContext } from '../api-context.ts';
 import { readLimit, rejectBadCursor } from '../http/paging.ts';
 import { apiLimits } from '../limits.ts';
 import { readFilter, requireKnownTopicOf, requireTopicOf } from './dead-filter.ts';
+import { judgedTopic } from './job-facts.ts';
 import { rejectSurvey, visibleTopics } from './survey-topics.ts';
 
 export function searchRoute(api: Api, { role }: ApiContext): void {
   const { jobs, surveys } = role.store;
+  const shown = (job: FoundJob) => foundJson(job, heldBy(judgedTopic(role.topics, job.topic)));
   api.get(
     '/v1/jobs',
     { schema: searchJobsSchema, config: { access: { scope: 'read', topics: 'handler' } } },
@@ -31,7 +34,7 @@ export function searchRoute(api: Api, { role }: ApiContext): void {
           .catch(rejectSurvey);
         await requireKnownTopicOf(page, cursor, role.topics, query.topic);
         const { nextCursor, missing, scanned } = page;
-        return { items: page.items.map(foundJson), nextCursor, missing, scanned };
+        return { items: page.items.map(shown), nextCursor, missing, scanned };
       }
       requireTopicOf(request, query.topic);
       const wrong = id === undefined ? null : refusesId(id);
@@ -43,7 +46,7 @@ export function searchRoute(api: Api, { role }: ApiContext): void {
       };
       const page = await jobs.search(filter, readLimit(limit), cursor ?? null).catch(rejectBadCursor);
       await requireKnownTopicOf(page, cursor, role.topics, query.topic);
-      return { items: page.items.map(foundJson), nextCursor: page.nextCursor, missing: page.missing };
+      return { items: page.items.map(shown), nextCursor: page.nextCursor, missing: page.missing };
     },
   );
 }
@@ -80,9 +83,11 @@ function scanOf(
   return topics === null ? filter : { ...filter, topics };
 }
 
-function foundJson(job: FoundJob) {
+function foundJson(job: FoundJob, held: HeldCode | null) {
+  const waits = job.state === 'ready' || job.state === 'delayed';
   return {
     ...jobHead(job),
+    ...(waits && held !== null ? { held } : {}),
     ...(job.deadAt === null ? {} : { deadAt: formatInstant(job.deadAt) }),
     ...(job.endedAt === null ? {} : { endedAt: formatInstant(job.endedAt) }),
   };

@@ -7,7 +7,7 @@ import type { CapacityReasonJson, JobJson } from '../../contract/api/job.ts';
 import type { PageOf } from '../../contract/api/schema.ts';
 import type { SummaryJson } from '../../contract/api/stats.ts';
 import type { CapacityJson } from '../../contract/api/topic.ts';
-import { isHeld, type WhyCode } from '../../core/job-why.ts';
+import { isHeld, isOfClients, type WhyCode } from '../../core/job-why.ts';
 import { wallNow } from '../../runtime/time.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
@@ -114,7 +114,7 @@ async function lastDeath(
 export function linesOf(job: JobJson, now: number): readonly (readonly [string, string])[] {
   const { why, nextAttempts = [] } = job;
   const last = job.attempts.at(-1);
-  const next = isHeld(why) || byClients.has(why.code) ? undefined : nextAttempts[0];
+  const next = isHeld(why) || isOfClients(why) ? undefined : nextAttempts[0];
   return [
     ['why', sentenceOf(job, now)],
     ...pastDeadline(job, now),
@@ -136,9 +136,6 @@ export function linesOf(job: JobJson, now: number): readonly (readonly [string, 
         ]),
   ];
 }
-
-/** Clients decide when the next attempt begins. */
-const byClients: ReadonlySet<WhyCode> = new Set(['waits_for_pull', 'at_pull_leases', 'pulled']);
 
 /** '' for a time that has come: what the job waits for decides when. That of a ready job has come, whatever
  *  part of a second the clock of the reply has lost. */

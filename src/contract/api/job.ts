@@ -326,6 +326,11 @@ const JobSummary = closed(
     dueAt: DueAt,
     createdAt: CreatedAt,
     attempt: FinishedAttempts,
+    held: Type.Optional(
+      Type.Enum([...heldCodes], {
+        description: 'why dq holds it, or will when it is due; absent: it does not, or the job does not wait',
+      }),
+    ),
     deadAt: Type.Optional(instant('when the job died; only for dead jobs')),
     endedAt: Type.Optional(instant('when the job ended; only for ended jobs')),
   },

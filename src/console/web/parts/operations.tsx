@@ -9,6 +9,7 @@ import type { OperationKind } from '../../../core/operation.ts';
 import { CallError, call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may } from '../api/session.ts';
+import { dayOf } from '../find-query.ts';
 import { clock, dots, duration, number, relative } from '../format.ts';
 import { href } from '../router.ts';
 import { t, type Word } from '../words/words.ts';
@@ -33,8 +34,27 @@ export function titleOf(kind: string, topic: string | undefined, count: number |
   return topic === undefined ? t('op_title', { verb, jobs }) : t('op_title_of', { verb, jobs, topic });
 }
 
+/** What a question is about, below its title: of one filter, because several name the jobs of the page. */
+const FilterLine = ({ kind, filters }: { kind: OperationKind; filters: readonly OperationFilterInput[] }) => {
+  const [first, second] = filters;
+  if (first === undefined || second !== undefined) return null;
+  const { ids, versions, ...filter } = first;
+  const text = filterText({ kind, filter: { ...filter, idCount: ids?.length } });
+  return text === '' ? null : (
+    <p>
+      <b>{text}</b>
+    </p>
+  );
+};
+
 /** The filter without its topic: "timeout · 5xx · dead before 14:30" */
-export function filterText({ kind, filter }: Pick<OperationJson, 'kind' | 'filter'>): string {
+export function filterText({
+  kind,
+  filter,
+}: {
+  readonly kind: string;
+  readonly filter: Omit<OperationFilterInput, 'ids' | 'versions'> & { readonly idCount?: number | undefined };
+}): string {
   const { reason, lastReason, status, idPrefix, state, since, until, idCount } = filter;
   const dead = isAboutDead(kind);
   return dots(
@@ -44,8 +64,10 @@ export function filterText({ kind, filter }: Pick<OperationJson, 'kind' | 'filte
     idPrefix !== undefined && `${idPrefix}*`,
     state !== undefined && t(`job_${state}`),
     idCount !== undefined && t('op_named', { count: number(idCount) }),
-    since !== undefined && t(dead ? 'op_dead_since' : 'op_due_since', { time: clock(Date.parse(since)) }),
-    until !== undefined && t(dead ? 'op_dead_until' : 'op_due_until', { time: clock(Date.parse(until)) }),
+    since !== undefined &&
+      t(dead ? 'op_dead_since' : 'op_due_since', { time: clock(new Date(since).getTime()) }),
+    until !== undefined &&
+      t(dead ? 'op_dead_until' : 'op_due_until', { time: clock(new Date(until).getTime()) }),
   );
 }
 
@@ -218,6 +240,7 @@ export function askRequeue(
     title: t('op_question', { title: titleOf('requeue', topic, count) }),
     body: (
       <>
+        <FilterLine kind="requeue" filters={filters} />
         <p>{t('op_requeue_text')}</p>
         <SpreadChoice draft={draft} />
         {topic === undefined ? null : <FailingNow topic={topic} />}
@@ -228,17 +251,16 @@ export function askRequeue(
   });
 }
 
-/** Dead letters of a time that is chosen in the dialog. `most`: all that the filter names at any time. */
-export function askRequeueByTime(filter: OperationFilterInput, most: number | null): void {
-  const draft = draftOf<Requeue>({
-    spread: spreadFor(most),
-    since: localTime(daemonNow() - 3_600_000),
-    until: '',
-  });
+/** Dead letters of a time that is chosen in the dialog, at first of today. `most`: all that the filter names at
+ *  any time. */
+export function askRequeueByTime({ since, ...filter }: OperationFilterInput, most: number | null): void {
+  const from = since === undefined ? dayOf(daemonNow())[0] : new Date(since).getTime();
+  const draft = draftOf<Requeue>({ spread: spreadFor(most), since: localTime(from), until: '' });
   ask({
     title: t('op_question', { title: titleOf('requeue', filter.topic, null) }),
     body: (
       <>
+        <FilterLine kind="requeue" filters={[filter]} />
         <p>{t('op_requeue_text')}</p>
         <TimeField name="since" draft={draft} />
         <TimeField name="until" draft={draft} />
@@ -334,7 +356,12 @@ export function askPurge(
   const until = new Date(daemonNow()).toISOString();
   ask({
     title: t('op_purge_question', { title: titleOf('purge', topic, count) }),
-    body: t('op_purge_text', { typed }),
+    body: (
+      <>
+        <FilterLine kind="purge" filters={filters} />
+        <p>{t('op_purge_text', { typed })}</p>
+      </>
+    ),
     action: t('purge'),
     danger: true,
     typed,
@@ -378,7 +405,12 @@ export function askJobs(
   const filtersOf = kind === 'run' ? filters.map(({ state, ...filter }) => filter) : filters;
   ask({
     title: t('op_question', { title: titleOf(kind, topic, count) }),
-    body: t(kind === 'cancel' ? 'cancel_jobs_text' : 'op_confirm_text'),
+    body: (
+      <>
+        <FilterLine kind={kind} filters={filters} />
+        <p>{t(kind === 'cancel' ? 'cancel_jobs_text' : 'op_confirm_text')}</p>
+      </>
+    ),
     action: t(kind === 'cancel' ? 'cancel_jobs' : kind === 'run' ? 'run_now' : 'reschedule'),
     danger: kind === 'cancel',
     ...(kind === 'cancel' ? { keep: t('keep_jobs') } : {}),

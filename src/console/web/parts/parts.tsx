@@ -3,12 +3,12 @@
 import { signal } from '@preact/signals';
 import { type ComponentChildren, Fragment } from 'preact';
 import { useLayoutEffect, useState } from 'preact/hooks';
-import type { JobJson } from '../../../contract/api/job.ts';
-import type { TopicJson } from '../../../core/topic/settings.ts';
+import type { JobJson, JobSummaryJson } from '../../../contract/api/job.ts';
+import type { TopicAttentionJson } from '../../../contract/api/stats.ts';
 import { CallError } from '../api/call.ts';
 import type { Polled } from '../api/poll.ts';
-import { may } from '../api/session.ts';
-import { number } from '../format.ts';
+import { may, summary } from '../api/session.ts';
+import { number, shortNumber } from '../format.ts';
 import { href, hrefQuery, setQuery } from '../router.ts';
 import { serverText, t, type Word } from '../words/words.ts';
 
@@ -132,42 +132,54 @@ export const jobColours: Readonly<Record<JobJson['state'], Colour>> = {
 export function JobState({
   state,
   attempt,
-  topicState,
+  held,
 }: {
   state: JobJson['state'];
   attempt: number;
-  topicState?: string | undefined;
+  held?: JobSummaryJson['held'];
 }) {
   if (state === 'delayed' && attempt > 0) return <Pill colour="retry">{t('job_retry')}</Pill>;
-  if (state === 'ready' && topicState === 'paused')
+  if (state === 'ready' && held !== undefined)
     return (
       <Pill colour="retry" ring>
-        {t('job_held')}
+        {t(`job_${held}`)}
       </Pill>
     );
   return <Pill colour={jobColours[state]}>{t(`job_${state}`)}</Pill>;
 }
 
-/** `probing`: one call at a time, until one succeeds */
-export function TopicState({
-  state,
-  failing = false,
-  probing = false,
-}: {
-  state: TopicJson['state'] | 'not_registered';
-  failing?: boolean;
-  probing?: boolean;
-}) {
-  if (state === 'active' && probing) return <Pill colour="retry">{t('state_probing')}</Pill>;
-  if (state === 'active' && failing) return <Pill colour="dead">{t('state_failing')}</Pill>;
-  if (state === 'active') return <Pill colour="done">{t('state_active')}</Pill>;
+/** Jobs that are due, or wait for their due time or their next attempt. */
+export const waiting = ({ ready, delayed }: TopicAttentionJson['states']): number => ready + delayed;
+
+/** The parts of that sum. */
+export const waitingText = ({ ready, delayed }: TopicAttentionJson['states']): string =>
+  t('waiting_how', { due: shortNumber(ready), delayed: shortNumber(delayed) });
+
+const troubles = [
+  ['failing', 'dead'],
+  ['unreadable', 'dead'],
+  ['unknown_broker', 'dead'],
+  ['late', 'retry'],
+  ['not_pulled', 'retry'],
+] as const satisfies readonly (readonly [TopicAttentionJson['reasons'][number], Colour])[];
+
+/** What the daemon says about a topic: every page shows the same. `state` null: not registered */
+export function TopicState({ state, reasons }: Pick<TopicAttentionJson, 'state' | 'reasons'>) {
   if (state === 'paused') return <Pill colour="retry">{t('state_paused')}</Pill>;
+  const [trouble, colour] = troubles.find(([one]) => reasons.includes(one)) ?? [];
+  if (state !== 'offline' && trouble !== undefined)
+    return <Pill colour={colour}>{t(`state_${trouble}`)}</Pill>;
+  if (state === 'active') return <Pill colour="done">{t('state_active')}</Pill>;
   return (
     <Pill colour="quiet" ring>
-      {t(`state_${state}`)}
+      {t(`state_${state ?? 'not_registered'}`)}
     </Pill>
   );
 }
+
+/** Why the daemon says that a topic needs attention, as far as the last summary names it. */
+export const reasonsOfTopic = (name: string): TopicAttentionJson['reasons'] =>
+  summary.value?.attention.find(({ topic }) => topic === name)?.reasons ?? [];
 
 export function Card({
   title,

@@ -81,7 +81,9 @@ export function Screen() {
   const pages = usePages<DeadLetterJson>('/v1/dead', { ...filter, limit: '50' }, 5_000);
   const groups = usePoll<DeadGroupsJson>('/v1/dead/groups', 10_000);
   const total = summary.value?.states.dead ?? null;
-  const count = isFiltered ? countIn(groups.data, filter) : total;
+  // The list knows the number where it shows all that match.
+  const listed = pages.more === null ? (pages.items?.length ?? null) : null;
+  const count = isFiltered ? (countIn(groups.data, filter) ?? listed) : total;
   // Dead letters of the topic at any time: no filter names more.
   const most = countIn(groups.data, topicOf(filter)) ?? total;
   const mayAct = may('operate') && unapplied === '' && pages.items !== null && pages.items.length > 0;
@@ -90,7 +92,9 @@ export function Screen() {
       <Head
         title={t('dead_letters')}
         sub={t('dead_sub')}
-        actions={mayAct ? <Actions filter={filter} count={count} most={most} /> : undefined}
+        actions={
+          mayAct ? <Actions filter={filter} isFiltered={isFiltered} count={count} most={most} /> : undefined
+        }
       />
       <RunningOperations />
       {groups.data === null || groups.data.groups.length === 0 ? null : <Causes {...groups.data} />}
@@ -119,20 +123,22 @@ export function Screen() {
 
 function Actions({
   filter,
+  isFiltered,
   count,
   most,
 }: {
   filter: OperationFilterInput;
+  isFiltered: boolean;
   count: number | null;
   most: number | null;
 }) {
   return (
     <>
-      <Button look="desk" onClick={() => askRequeueByTime(topicOf(filter), most)}>
+      <Button look="desk" onClick={() => askRequeueByTime(filter, most)}>
         {t('op_by_time')}…
       </Button>
       <Button icon="redo" onClick={() => askRequeue([filter], filter.topic, count, count ?? most)}>
-        {t('requeue_all')}…
+        {t(isFiltered ? 'requeue_matching' : 'requeue_all')}…
       </Button>
       <Button look="danger desk" icon="trash" onClick={() => askPurge([filter], filter.topic, count)}>
         {t('purge')}…
@@ -388,7 +394,7 @@ function Letters(props: LettersProps) {
             cell: (job) => opener(keyOf(job), readable(job.replyExcerpt).replaceAll('\n', ' ')),
           },
           since: {
-            ...{ head: t('dead_since'), look: 'right soft', isNamed: true },
+            ...{ head: t('dead_since_order'), look: 'right soft', isNamed: true },
             cell: ({ deadAt }) => <Time at={deadAt} />,
           },
         }}

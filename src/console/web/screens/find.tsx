@@ -174,7 +174,7 @@ function OptionText({ option: { kind, text, job } }: { option: Option }) {
       <Icon name="jobs" small />
       <span class="mono one-line">{text}</span>
       <span class="faint one-line">{job.topic}</span>
-      <JobState state={job.state} attempt={job.attempt} />
+      <JobState {...job} />
     </>
   );
 }

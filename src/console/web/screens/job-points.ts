@@ -3,7 +3,7 @@
 import type { AuditEntryJson } from '../../../contract/api/audit.ts';
 import type { JobJson } from '../../../contract/api/job.ts';
 import type { PageOf } from '../../../contract/api/schema.ts';
-import { isHeld } from '../../../core/job-why.ts';
+import { isHeld, isOfClients } from '../../../core/job-why.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may } from '../api/session.ts';
 import type { TimelinePoint } from '../charts/timeline.tsx';
@@ -106,8 +106,9 @@ function comingPoints(job: JobJson, now: number): TimelinePoint[] {
       label: t('attempt_n', { n: job.attempt + 1 }),
       short: String(job.attempt + 1),
     });
-  // Attempts of a held job have no time: they follow when its topic is resumed or registered.
-  const planned = isHeld(job.why) ? [] : (job.nextAttempts ?? []);
+  // Attempts of a held job have no time: they follow when its topic is resumed or registered. Clients pull the
+  // others when they like.
+  const planned = isHeld(job.why) || isOfClients(job.why) ? [] : (job.nextAttempts ?? []);
   if (isHeld(job.why) && job.state === 'delayed')
     points.push({ at: Math.max(Date.parse(job.dueAt), now + 1), kind: 'due', label: t('due') });
   for (const [n, { attempt, at }] of planned.entries()) {

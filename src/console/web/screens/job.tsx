@@ -3,7 +3,7 @@
 import type { JobJson, JobSummaryJson } from '../../../contract/api/job.ts';
 import type { PageOf } from '../../../contract/api/schema.ts';
 import { type EndState, endStates } from '../../../core/job.ts';
-import { isHeld } from '../../../core/job-why.ts';
+import { heldOf, isHeld } from '../../../core/job-why.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
 import { call, topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
@@ -72,9 +72,7 @@ export function Job({ topic, id }: { topic: string; id: string }) {
         <div class="title">
           <h1 class="id">{id}</h1>
           <CopyButton text={id} label={t('copy_id')} />
-          {job === null ? null : (
-            <JobState state={job.state} attempt={job.attempt} topicState={settings.data?.state} />
-          )}
+          {job === null ? null : <JobState state={job.state} attempt={job.attempt} held={heldOf(job.why)} />}
         </div>
       </Head>
       <LoadError error={poll.error} what={t('job')} retry={poll.refresh} />
@@ -102,7 +100,7 @@ function Absent({ topic, id, isKnown }: { topic: string; id: string; isKnown: bo
           <ul class="list">
             {items.map((job) => (
               <li key={job.id}>
-                <JobState state={job.state} attempt={job.attempt} />
+                <JobState {...job} />
                 <span class="grow">
                   <JobLink topic={job.topic} id={job.id} />
                 </span>
@@ -167,7 +165,8 @@ function headline({ why, state, attempt, maxAttempts, ...job }: JobJson): string
     case 'waits_until_due':
     case 'waits_to_retry':
       // Due meanwhile: the next answer says what holds it.
-      return at <= daemonNow() ? t('here_due') : t(`here_${why.code}`, values);
+      if (at <= daemonNow()) return t('here_due');
+      return t(why.held === undefined ? `here_${why.code}` : 'here_due_later', values);
     case 'not_promoted':
       return t('here_not_promoted', values);
     case 'ahead':

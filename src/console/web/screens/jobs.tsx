@@ -106,6 +106,7 @@ export function JobList({ topic }: { topic: string | null }) {
                 : null
             }
             withTopic={topic === null}
+            isEnded={endStates.some((state) => state === filter.state)}
           />
         )}
       </section>
@@ -204,10 +205,13 @@ const icons: Readonly<Record<string, string>> = { run: 'play', requeue: 'redo', 
 function Verbs({
   selection: { chosen, isAll },
   filter,
+  matching,
   act,
 }: {
   selection: Selection<JobSummaryJson>;
   filter: OperationFilterInput | null;
+  /** jobs that the filter names; null: not known */
+  matching: number | null;
   act: (work: Promise<void>) => void;
 }) {
   const states = isAll ? [filter?.state ?? ''] : [...new Set(chosen.map(({ state }) => state))];
@@ -226,7 +230,8 @@ function Verbs({
   return verbsOf(states).map((kind) => {
     const asks = isAll || kind === 'cancel' || kind === 'reschedule';
     const run = (): void => {
-      if (asks) askJobs(kind, filtersFor(kind), topic, isAll ? null : chosen.length);
+      const count = !isAll ? chosen.length : kind === 'requeue' ? matching : null;
+      if (asks) askJobs(kind, filtersFor(kind), topic, count);
       else act(start(filtersFor(kind).map((one) => ({ kind, filter: one }))));
     };
     return (
@@ -248,17 +253,20 @@ function JobRows({
   empty,
   filter,
   withTopic,
+  isEnded,
 }: {
   pages: Pages<JobSummaryJson>;
   empty: ComponentChildren;
   /** null: an action on all that match is not possible */
   filter: OperationFilterInput | null;
   withTopic: boolean;
+  isEnded: boolean;
 }) {
   const [failure, setFailure] = useState<string | null>(null);
   const canPick = (job: JobSummaryJson): boolean => job.endedAt === undefined;
   const selection = useSelection(pages.items ?? [], keyOf, filter, canPick);
   const operates = may('operate');
+  const matching = pages.more === null ? (pages.items?.length ?? null) : null;
   const act = (work: Promise<void>): void => {
     work.then(
       () => {
@@ -276,7 +284,7 @@ function JobRows({
     <>
       <Failure text={failure} place="nothing" />
       <PickBar selection={selection} allText={filter === null ? null : t('select_all_match')}>
-        <Verbs selection={selection} filter={filter} act={act} />
+        <Verbs selection={selection} filter={filter} matching={matching} act={act} />
       </PickBar>
       <List
         items={pages.items}
@@ -289,7 +297,11 @@ function JobRows({
           job: { head: t('job'), look: 'cut id', width: 'w4', cell: JobLink },
           topic: { head: t('topic'), isOff: !withTopic, cell: TopicLink, card: ({ topic }) => topic },
           state: { head: t('state'), cell: JobState },
-          due: { head: t('due'), cell: When, card: (job) => <WhenText {...job} /> },
+          due: {
+            head: t(isEnded ? 'ended_order' : 'due_order'),
+            cell: When,
+            card: (job) => <WhenText {...job} />,
+          },
           attempts: { head: t('attempts'), look: 'right spare', cell: ({ attempt }) => number(attempt) },
           accepted: {
             head: t('accepted'),

@@ -29,6 +29,8 @@ import {
   Tiles,
   TopicState,
   Waiting,
+  waiting,
+  waitingText,
 } from '../parts/parts.tsx';
 import { reasonText } from '../parts/reason-text.ts';
 import { Time } from '../parts/time.tsx';
@@ -98,7 +100,7 @@ function FirstSteps() {
   );
 }
 
-/** Of the newest recorded step that is over; null: none. */
+/** Of the newest recorded step that is over, per minute; null: none. */
 function newest(series: SeriesJson | null, name: 'pushed' | 'delivered'): number | null {
   if (series === null) return null;
   const values = series.unfinished ? series[name].slice(0, -1) : series[name];
@@ -123,7 +125,13 @@ function tilesOf(data: SummaryJson, series: SeriesJson | null): readonly TileFac
       name: 'delivered',
       value: perMinute(newest(series, 'delivered')),
       ...(newest(series, 'delivered') === null ? {} : { unit: t('per_minute') }),
-      how: t('pushed_n', { count: perMinute(newest(series, 'pushed')) }),
+      how:
+        series === null
+          ? ''
+          : t('pushed_n', {
+              count: perMinute(newest(series, 'pushed')),
+              time: duration(series.step * 1_000),
+            }),
       spark: <Spark values={finished(series, 'delivered')} colour="done" label={t('delivered')} />,
       to: href('topics'),
     },
@@ -275,13 +283,16 @@ function Troubles({ attention, attentionCount, topics }: SummaryJson) {
           waiting: {
             ...{ head: t('jobs_wait'), look: 'right', isNamed: true },
             cell: ({ topic, states }) => (
-              <a href={hrefQuery(['jobs'], { topic })}>{number(waiting(states))}</a>
+              <span class="two">
+                <a href={hrefQuery(['jobs'], { topic })}>{number(waiting(states))}</a>
+                <small>{waitingText(states)}</small>
+              </span>
             ),
           },
           late: {
             ...{ head: t('late_time'), look: 'right nowrap', isNamed: true },
             cell: Late,
-            card: (line) => (line.oldest === null ? null : <Late {...line} />),
+            card: (line) => (line.oldest === null && line.next === null ? null : <Late {...line} />),
           },
           dead: {
             ...{ head: t('dead_letters'), look: 'right', isNamed: true },
@@ -301,14 +312,9 @@ function Troubles({ attention, attentionCount, topics }: SummaryJson) {
   );
 }
 
-/** Due, or waiting for their due time or their next attempt. */
-const waiting = ({ ready, delayed }: TopicAttentionJson['states']): number => ready + delayed;
-
-function Trouble({ state, reasons: [first] }: TopicAttentionJson) {
-  if (first === 'failing') return <TopicState state={state ?? 'not_registered'} failing />;
-  if (first === 'late') return <Pill colour="retry">{t('why_late')}</Pill>;
-  if (first === 'dead_letters') return <Pill colour="dead">{t('dead_letters')}</Pill>;
-  return <TopicState state={state ?? 'not_registered'} />;
+function Trouble(line: TopicAttentionJson) {
+  if (line.reasons[0] === 'dead_letters') return <Pill colour="dead">{t('dead_letters')}</Pill>;
+  return <TopicState {...line} />;
 }
 
 /** What the last failure said, or what the notifiers say about the oldest job. */
@@ -316,15 +322,20 @@ function causeOf({ reasons: [first], failure, oldest }: TopicAttentionJson): str
   const [said] = oldest?.says ?? [];
   const failed = failure?.reason == null ? '' : reasonName(failure.reason, failure.status);
   const why = said === undefined ? '' : reasonText(said).message;
-  return first === 'late' ? why || failed : failed || why;
+  if (first === 'not_pulled' || first === 'unreadable') return t(`cause_${first}`);
+  return first === 'late' || first === 'unknown_broker' ? why || failed : failed || why;
 }
 
-/** How long the oldest due job waits; it leads to the job. */
-function Late({ topic, oldest }: TopicAttentionJson) {
-  if (oldest === null) return <>–</>;
+/** How long the oldest due job waits, or when the next one is due; it leads to the job. */
+function Late({ topic, oldest, next }: TopicAttentionJson) {
+  if (oldest !== null) {
+    const since = Date.parse(oldest.firstDueAt ?? oldest.dueAt);
+    return <a href={href('jobs', topic, oldest.id)}>{duration(daemonNow() - since)}</a>;
+  }
+  if (next === null) return <>–</>;
   return (
-    <a href={href('jobs', topic, oldest.id)}>
-      {duration(daemonNow() - Date.parse(oldest.firstDueAt ?? oldest.dueAt))}
+    <a class="soft" href={href('jobs', topic, next.id)}>
+      {t('next_due', { time: relative(Date.parse(next.dueAt)) })}
     </a>
   );
 }
@@ -345,6 +356,12 @@ function Remedy({ topic, state, states, reasons: [first] }: TopicAttentionJson) 
           <ResumeButton topic={topic} due={states.ready} />
         )}
       </>
+    );
+  if (first === 'not_pulled' || first === 'unknown_broker' || first === 'unreadable')
+    return (
+      <a class="btn s" href={first === 'unreadable' ? href('doctor') : href('topics', topic)}>
+        {t(first === 'unreadable' ? 'doctor' : 'why_not_called')}
+      </a>
     );
   if (!may('operate')) return null;
   if (first === 'dead_letters')

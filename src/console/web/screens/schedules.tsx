@@ -5,6 +5,7 @@ import { useEffect, useState } from 'preact/hooks';
 import type { JobJson } from '../../../contract/api/job.ts';
 import type { ScheduleJson, SchedulePreviewJson } from '../../../contract/api/schedule.ts';
 import type { PageOf } from '../../../contract/api/schema.ts';
+import { heldOf } from '../../../core/job-why.ts';
 import { tickId } from '../../../core/tick-id.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
 import { CallError, call, type FieldError, topicPath } from '../api/call.ts';
@@ -276,7 +277,7 @@ function LastJob({ name, topic, lastAt }: ScheduleJson) {
             <span class="faint">{t('job_not_kept')}</span>
           ) : null
         ) : (
-          <JobState state={job.data.state} attempt={job.data.attempt} />
+          <JobState state={job.data.state} attempt={job.data.attempt} held={heldOf(job.data.why)} />
         )}
       </span>
       {isGone ? null : <JobLink topic={topic} id={id} />}

@@ -167,10 +167,3 @@ export function successOf({ delivered, retried, dead }: CountsJson): string {
   const attempts = delivered + retried + dead;
   return attempts === 0 ? '–' : `${percent(delivered / attempts)} %`;
 }
-
-/** At least 5 % of at least 20 attempts failed in the last five minutes. */
-export function isFailing(recent: SeriesJson | null): boolean {
-  if (recent === null) return false;
-  const { delivered, failed } = recent.totals;
-  return delivered + failed >= 20 && failed * 20 >= delivered + failed;
-}

@@ -2,8 +2,9 @@
 // jobs, settings and secret. Its health is that of the last five minutes.
 
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { contractLimits } from '../../../contract/api/limits.ts';
 import type { SeriesJson } from '../../../contract/api/series.ts';
-import type { TopicStatsJson } from '../../../contract/api/stats.ts';
+import type { TopicAttentionJson, TopicStatsJson } from '../../../contract/api/stats.ts';
 import type { CapacityJson } from '../../../contract/api/topic.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
 import { call, topicPath } from '../api/call.ts';
@@ -24,11 +25,14 @@ import {
   Icon,
   LoadError,
   Loaded,
+  reasonsOfTopic,
   Strip,
   type TileFacts,
   Tiles,
   TopicState,
   Waiting,
+  waiting,
+  waitingText,
 } from '../parts/parts.tsx';
 import { reasonText } from '../parts/reason-text.ts';
 import { SecretOnce } from '../parts/secret-once.tsx';
@@ -38,7 +42,7 @@ import { t, type Word, wordParts } from '../words/words.ts';
 import { RecentAttempts } from './attempts.tsx';
 import { EndpointCard } from './endpoints.tsx';
 import { JobList } from './jobs.tsx';
-import { FailedAttempts, isFailing, Lateness, reasonName, Traffic, useSeries } from './series-cards.tsx';
+import { FailedAttempts, Lateness, reasonName, Traffic, useSeries } from './series-cards.tsx';
 import { TestCallButton } from './test-call.tsx';
 import { askClear, askDelete, askOffline, askPause, askResume } from './topic-actions.tsx';
 import { TopicSettings } from './topic-settings.tsx';
@@ -52,6 +56,8 @@ export function TopicScreen({ name, tab }: { name: string; tab: string }) {
   const stats = usePoll<TopicStatsJson>(topicPath(name, 'stats'), 5_000);
   const capacity = usePoll<CapacityJson>(topicPath(name, 'capacity'), 5_000);
   const recent = useSeries('5m', name);
+  const attention = capacity.data?.attention ?? null;
+  const reasons = attention?.reasons ?? reasonsOfTopic(name);
   if (topic.data === null && topic.error?.status === 404)
     return (
       <>
@@ -83,13 +89,7 @@ export function TopicScreen({ name, tab }: { name: string; tab: string }) {
       >
         <div class="title">
           <h1>{name}</h1>
-          {data === null ? null : (
-            <TopicState
-              state={data.state}
-              failing={isFailing(recent.data)}
-              probing={isProbing(capacity.data)}
-            />
-          )}
+          {data === null ? null : <TopicState state={data.state} reasons={reasons} />}
         </div>
       </Head>
       <Tabs
@@ -226,15 +226,17 @@ function Figures({
   // Of one topic dq keeps 30 days.
   const range = rangeOf('6h');
   const series = useSeries(range, name);
+  const attention = capacity.data?.attention ?? null;
+  const isFailing = attention?.reasons.includes('failing') === true;
   return (
     <>
-      {isFailing(recent) && recent !== null ? (
-        <FailingStrip recent={recent} isHeld={topic.state !== 'active'} />
+      {isFailing && attention !== null ? (
+        <FailingStrip attention={attention} isHeld={topic.state !== 'active'} />
       ) : null}
       {stats === null ? (
         <Waiting rows={2} />
       ) : (
-        <Tiles label={t('overview')} tiles={tilesOf(topic, stats, recent)} />
+        <Tiles label={t('overview')} tiles={tilesOf(topic, stats, recent, isFailing)} />
       )}
       <LoadError
         error={series.error?.status === 404 ? null : series.error}
@@ -313,7 +315,12 @@ const WhyWaiting = ({ capacity }: { capacity: Polled<CapacityJson> }) => (
   </Card>
 );
 
-function tilesOf(topic: TopicJson, stats: TopicStatsJson, recent: SeriesJson | null): readonly TileFacts[] {
+function tilesOf(
+  topic: TopicJson,
+  stats: TopicStatsJson,
+  recent: SeriesJson | null,
+  isFailing: boolean,
+): readonly TileFacts[] {
   const { today, states } = stats;
   const name = topic.topic;
   const { delivered = 0, failed = 0 } = recent?.totals ?? {};
@@ -329,10 +336,10 @@ function tilesOf(topic: TopicJson, stats: TopicStatsJson, recent: SeriesJson | n
       name: 'success_5m',
       ...(attempts === 0 ? { value: '–' } : { value: percent(delivered / attempts), unit: '%' }),
       how: attempts === 0 ? t('no_attempts_5m') : t('of_attempts', { count: shortNumber(attempts) }),
-      tone: isFailing(recent) ? 'bad' : undefined,
+      tone: isFailing ? 'bad' : undefined,
     },
     {
-      name: 'duration_p95',
+      name: 'duration_p95_5m',
       ...(p95 === null ? { value: '–' } : durationParts(p95)),
       how:
         p50 === null
@@ -353,9 +360,9 @@ function tilesOf(topic: TopicJson, stats: TopicStatsJson, recent: SeriesJson | n
       to: hrefQuery(['topics', name, 'jobs'], { state: 'reserved' }),
     },
     {
-      name: 'delayed',
-      value: shortNumber(states.delayed),
-      how: t('due_n', { count: shortNumber(states.ready) }),
+      name: 'jobs_wait',
+      value: shortNumber(waiting(states)),
+      how: waitingText(states),
       to: hrefQuery(['topics', name, 'jobs'], { state: states.ready > 0 ? 'ready' : 'delayed' }),
       tone: topic.state !== 'active' && states.ready > 0 ? 'warn' : undefined,
     },
@@ -369,20 +376,29 @@ function tilesOf(topic: TopicJson, stats: TopicStatsJson, recent: SeriesJson | n
   ];
 }
 
-function FailingStrip({ recent, isHeld }: { recent: SeriesJson; isHeld: boolean }) {
-  const { delivered, failed } = recent.totals;
-  const reasons = recent.reasons.slice(0, 3).map(({ reason, status }) => reasonName(reason, status));
+function FailingStrip({
+  attention: { calls, failure, today },
+  isHeld,
+}: {
+  attention: TopicAttentionJson;
+  isHeld: boolean;
+}) {
+  const { delivered, failed } = calls ?? { delivered: today.delivered, failed: today.retried + today.dead };
+  const inRow = calls?.failuresInRow ?? 0;
+  const share = percent(failed / Math.max(1, delivered + failed));
   return (
     <Strip>
-      <b>{t('failing_strip', { percent: percent(failed / (delivered + failed)) })}</b>{' '}
-      {t(isHeld ? 'failing_strip_held' : 'failing_strip_text', { reasons: reasons.join(', ') })}
+      <b>
+        {inRow >= contractLimits.failingInRow
+          ? t('failing_strip_row', { count: number(inRow) })
+          : t(calls === null ? 'failing_strip_today' : 'failing_strip', { percent: share })}
+      </b>
+      {failure?.reason == null
+        ? ''
+        : t('failing_strip_reason', { reason: reasonName(failure.reason, failure.status) })}
+      {t('full_stop')} {t(isHeld ? 'failing_strip_held' : 'failing_strip_text')}
     </Strip>
   );
-}
-
-/** The endpoint gets single calls only, until one succeeds. */
-function isProbing(data: CapacityJson | null): boolean {
-  return reasonsOf(data).some(({ code }) => code === 'ailing' || code === 'origin_ailing');
 }
 
 function reasonsOf(data: CapacityJson | null) {

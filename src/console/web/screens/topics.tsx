@@ -6,7 +6,7 @@ import type { SeriesColumn, TopicSeriesJson } from '../../../contract/api/series
 import type { StatsJson } from '../../../contract/api/stats.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
 import { usePoll } from '../api/poll.ts';
-import { may, summary } from '../api/session.ts';
+import { may } from '../api/session.ts';
 import { Spark } from '../charts/spark.tsx';
 import { axisClock, duration, shortNumber, spoken } from '../format.ts';
 import { type Pages, usePages } from '../pages.ts';
@@ -22,6 +22,7 @@ import {
   Icon,
   LoadError,
   NewTopicLink,
+  reasonsOfTopic,
   TextChip,
   TopicState,
   useTyped,
@@ -55,16 +56,12 @@ function Topics() {
   const series = usePoll<TopicSeriesJson>(names.length === 0 ? null : '/v1/series/topics', 60_000, {
     names: names.join(','),
   });
-  const failing = new Set(
-    summary.value?.attention.flatMap(({ topic, reasons }) => (reasons.includes('failing') ? [topic] : [])),
-  );
   const lines = new Map(stats.data?.topics.map((line) => [line.topic, line]));
   const courses = new Map(series.data?.topics.map((one) => [one.topic, one]));
   const rowOf = (topic: TopicJson): TopicRow => ({
     topic,
     line: lines.get(topic.topic),
     course: courses.get(topic.topic),
-    failing: failing.has(topic.topic),
   });
   return (
     <>
@@ -139,8 +136,6 @@ interface TopicRow {
   /** undefined: not read yet */
   readonly line: Line | undefined;
   readonly course: TopicSeriesJson['topics'][number] | undefined;
-  /** more than a few of its attempts fail, as the overview says */
-  readonly failing: boolean;
 }
 
 function Table({
@@ -177,7 +172,7 @@ function Table({
         },
         state: {
           head: t('state'),
-          cell: ({ topic, failing }) => <TopicState state={topic.state} failing={failing} />,
+          cell: ({ topic }) => <TopicState state={topic.state} reasons={reasonsOfTopic(topic.topic)} />,
         },
         delay: { head: t('delay_short'), look: 'right extra', cell: ({ topic }) => spoken(topic.delay) },
         callback: {
