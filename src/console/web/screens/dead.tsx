@@ -81,9 +81,9 @@ export function Screen() {
   const pages = usePages<DeadLetterJson>('/v1/dead', { ...filter, limit: '50' }, 5_000);
   const groups = usePoll<DeadGroupsJson>('/v1/dead/groups', 10_000);
   const total = summary.value?.states.dead ?? null;
-  // The list knows the number where it shows all that match.
-  const listed = pages.more === null ? (pages.items?.length ?? null) : null;
-  const count = isFiltered ? (countIn(groups.data, filter) ?? listed) : total;
+  const count = isFiltered ? countIn(groups.data, filter) : total;
+  // The list knows the number, too, where it shows all that match. A purge asks for the word then.
+  const found = count ?? (pages.more === null ? (pages.items?.length ?? null) : null);
   // Dead letters of the topic at any time: no filter names more.
   const most = countIn(groups.data, topicOf(filter)) ?? total;
   const mayAct = may('operate') && unapplied === '' && pages.items !== null && pages.items.length > 0;
@@ -92,9 +92,7 @@ export function Screen() {
       <Head
         title={t('dead_letters')}
         sub={t('dead_sub')}
-        actions={
-          mayAct ? <Actions filter={filter} isFiltered={isFiltered} count={count} most={most} /> : undefined
-        }
+        actions={mayAct ? <Actions {...{ filter, isFiltered, count, found, most }} /> : undefined}
       />
       <RunningOperations />
       {groups.data === null || groups.data.groups.length === 0 ? null : <Causes {...groups.data} />}
@@ -114,6 +112,7 @@ export function Screen() {
           filter={filter}
           isWhole={unapplied === ''}
           count={count}
+          found={found}
           most={most}
         />
       </section>
@@ -125,19 +124,15 @@ function Actions({
   filter,
   isFiltered,
   count,
+  found,
   most,
-}: {
-  filter: OperationFilterInput;
-  isFiltered: boolean;
-  count: number | null;
-  most: number | null;
-}) {
+}: Pick<LettersProps, 'filter' | 'count' | 'found' | 'most'> & { isFiltered: boolean }) {
   return (
     <>
       <Button look="desk" onClick={() => askRequeueByTime(filter, most)}>
         {t('op_by_time')}…
       </Button>
-      <Button icon="redo" onClick={() => askRequeue([filter], filter.topic, count, count ?? most)}>
+      <Button icon="redo" onClick={() => askRequeue([filter], filter.topic, found, found ?? most)}>
         {t(isFiltered ? 'requeue_matching' : 'requeue_all')}…
       </Button>
       <Button look="danger desk" icon="trash" onClick={() => askPurge([filter], filter.topic, count)}>
@@ -312,13 +307,15 @@ interface LettersProps {
   /** whether the filter is all that the address names */
   readonly isWhole: boolean;
   readonly count: number | null;
+  /** as `count`, or as the list shows */
+  readonly found: number | null;
   /** No filter of the topic names more; null: not known. */
   readonly most: number | null;
 }
 
 /** The actions on the selected dead letters. */
 function useActions(
-  { pages, filter, count, most }: LettersProps,
+  { pages, filter, count, found, most }: LettersProps,
   { chosen, isAll, clear }: Selection<DeadLetterJson>,
 ) {
   const [failure, setFailure] = useState<string | null>(null);
@@ -326,7 +323,7 @@ function useActions(
   const oneTopic = topics.size === 1 ? chosen[0]?.topic : undefined;
   const requeue = (): void => {
     if (chosen.length === 0) return;
-    if (isAll) askRequeue([filter], filter.topic, count, count ?? most);
+    if (isAll) askRequeue([filter], filter.topic, found, found ?? most);
     else if (chosen.length > directMax) askRequeue(namedFilters(chosen), oneTopic, chosen.length);
     else
       requeueNamed(chosen)
