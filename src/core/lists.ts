@@ -18,8 +18,8 @@ export function grouped<T, K>(items: Iterable<T>, keyOf: (item: T) => K): Map<K,
   return groups;
 }
 
-/** The first `max` of any number of items in an order: it holds at most twice as many, and most items cost one
- *  comparison. */
+/** The first `max` of any number of items in an order: it holds at most twice as many, and most items cost
+ *  one comparison. */
 export class First<T> {
   readonly #max: number;
   readonly #order: (a: T, b: T) => number;

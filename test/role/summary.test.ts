@@ -363,7 +363,7 @@ describe('topics that need attention', () => {
           { process: 'n0', answer: [failing] },
           { process: 'n1', answer: null },
         ];
-        // As the master: it waits for the silent one as long as it is told.
+        // As the master: it waits so long for the silent one.
         setTimeout(() => answer({ kind: 'answers', call, answers }), waitMs);
       },
     });

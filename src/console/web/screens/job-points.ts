@@ -106,8 +106,8 @@ function comingPoints(job: JobJson, now: number): TimelinePoint[] {
       label: t('attempt_n', { n: job.attempt + 1 }),
       short: String(job.attempt + 1),
     });
-  // Attempts of a held job have no time: they follow when its topic is resumed or registered. Clients pull the
-  // others when they like.
+  // Attempts of a held job have no time: they follow when its topic is resumed or registered. Clients decide
+  // about those that they pull.
   const planned = isHeld(job.why) || isOfClients(job.why) ? [] : (job.nextAttempts ?? []);
   if (isHeld(job.why) && job.state === 'delayed')
     points.push({ at: Math.max(Date.parse(job.dueAt), now + 1), kind: 'due', label: t('due') });

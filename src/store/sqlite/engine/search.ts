@@ -92,8 +92,8 @@ export class Search {
     return { items: found, nextCursor: cursorOf({ at: edge[0], version: edge[1] }) };
   }
 
-  /** The index with the fewest rows of other states and topics, because only some rows are scanned. Few delayed
-   *  jobs are overdue at a time. */
+  /** The index with the fewest rows of other states and topics, because only some rows are scanned. Few
+   *  delayed jobs are overdue at a time. */
   #pathOfLive(state: SearchFilter['state'], topic: number | null, until: number): Path {
     const { counters, now } = this.#tx;
     if (state === 'delayed' && (topic === null || until <= now)) return this.#delayed;
@@ -176,8 +176,8 @@ function stateNumber(state: SearchFilter['state']): number | null {
   return number < 0 ? null : number;
 }
 
-/** `at`: the column that orders the rows. `rowsOf`: which rows, in which order. The inner LIMIT bounds scanned
- *  rows, the outer one returned rows: both run row by row, so a page that fills early scans little. */
+/** `at`: the column that orders the rows. `rowsOf`: which rows, in which order. The inner LIMIT bounds
+ *  scanned rows, the outer one returned rows: both run row by row, so a page that fills early scans little. */
 function pathOf(db: Database, at: 'due' | 'ended_at', rowsOf: (columns: string) => string): Path {
   const options = { returnArrays: true } as const;
   const found = `SELECT ${foundColumns} FROM (${rowsOf(foundColumns)} LIMIT :rows)

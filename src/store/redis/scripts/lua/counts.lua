@@ -3,8 +3,8 @@
 -- @keys P
 -- @args most overdue jobs; number of held topics, held topics, whose due jobs do not count as overdue; pulled
 --   topics, whose ready jobs do not
--- @returns storage clock (ms); the earliest ready, or due and delayed, job of each topic, the earliest first: due
---   time, topic, tag+id; per topic with jobs: name, delayed, ready, reserved, dead
+-- @returns storage clock (ms); the earliest ready, or due and delayed, job of each topic, the earliest first:
+--   due time, topic, tag+id; per topic with jobs: name, delayed, ready, reserved, dead
 -- @include clock, numbers, topics, jobs
 -- Why: sizes of sets are exact, so no counter can drift. Leases are bounded by the slots of all notifiers and
 --   by pullLeasesMax.

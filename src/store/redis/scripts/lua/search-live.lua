@@ -5,7 +5,8 @@
 -- @returns 1 when more follow; per job: topic, tag+id, state, record, state record
 -- @include clock, numbers, topics, jobs, places
 -- Why: no set holds all jobs by due time (a third more memory per job), so the script merges the sets of each
---   state and topic, each read from the place on. It visits only topics with such jobs: there may be many others.
+--   state and topic, each read from the place on. It visits only topics with such jobs: there may be many
+--   others.
 local topic, state = ARGV[4], tonumber(ARGV[5] or '')
 local since, upto = tonumber(ARGV[6]), tonumber(ARGV[7])
 local at, version, most = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
