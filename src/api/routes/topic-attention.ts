@@ -119,8 +119,8 @@ export class TopicAttention {
     return failuresIn(answers);
   }
 
-  /** Since when the oldest job of a topic is due, by topic. Where topics that are held, or that the caller may
-   *  not see, could hide others, the store counts again without them. */
+  /** Since when the oldest job of a topic is due, by topic. Where topics that are held, or that the caller
+   *  may not see, could hide others, the store counts again without them. */
   async #lateOf(maySee: (topic: string) => boolean, counted: Counted): Promise<ReadonlyMap<string, number>> {
     const { topics, store } = this.#role;
     const isJudged = (topic: string) => maySee(topic) && topics.get(topic)?.state === 'active';

@@ -177,7 +177,7 @@ function stateNumber(state: SearchFilter['state']): number | null {
 }
 
 /** `at`: the column that orders the rows. `rowsOf`: which rows, in which order. The inner LIMIT bounds
- *  scanned rows, the outer one returned rows: both run row by row, so a page that fills early scans little. */
+ *  scanned rows, the outer one returned rows. Both run row by row: a page that fills early scans little. */
 function pathOf(db: Database, at: 'due' | 'ended_at', rowsOf: (columns: string) => string): Path {
   const options = { returnArrays: true } as const;
   const found = `SELECT ${foundColumns} FROM (${rowsOf(foundColumns)} LIMIT :rows)
