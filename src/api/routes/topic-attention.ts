@@ -245,7 +245,14 @@ export class TopicAttention {
               why: why.code,
               says: [...(why.reasons ?? [])],
             },
-      next: next === undefined ? null : { id: next.id, dueAt: formatInstant(next.dueAt) },
+      next:
+        next === undefined
+          ? null
+          : {
+              id: next.id,
+              dueAt: formatInstant(next.dueAt),
+              ...(await readFirstDue(this.#role.store.jobs, next)),
+            },
       receiver: topic === undefined ? null : receiverOf(topic),
       calls: failures === undefined ? null : callsOf(failures),
       failure:

@@ -161,10 +161,16 @@ export const TopicAttention = closed(
       description: 'the due job that waits for the longest time; null: none is due',
       examples: [null],
     }),
-    next: Type.Union([Type.Null(), closed({ id: JobId, dueAt: DueAt }, { title: 'NextJob' })], {
-      description: 'the delayed job that is due next; null: a job is due, or none is delayed',
-      examples: [null],
-    }),
+    next: Type.Union(
+      [
+        Type.Null(),
+        closed({ id: JobId, dueAt: DueAt, firstDueAt: Type.Optional(FirstDueAt) }, { title: 'NextJob' }),
+      ],
+      {
+        description: 'the delayed job that is due next; null: a job is due, or none is delayed',
+        examples: [null],
+      },
+    ),
     receiver: textOrNull(
       'what dq calls: the callback URL, or the target; null: clients pull the jobs, or it is not registered',
       'https://shop.example.org/callbacks/order-close',

@@ -326,16 +326,19 @@ function causeOf({ reasons: [first], failure, oldest }: TopicAttentionJson): str
   return first === 'late' || first === 'unknown_broker' ? why || failed : failed || why;
 }
 
-/** How long the oldest due job waits, or when the next one is due; it leads to the job. */
+/** How long the oldest due job waits, or when the next one is due, and how long that waits after its first
+ *  attempt was due; it leads to the job. */
 function Late({ topic, oldest, next }: TopicAttentionJson) {
   if (oldest !== null) {
     const since = Date.parse(oldest.firstDueAt ?? oldest.dueAt);
     return <a href={href('jobs', topic, oldest.id)}>{duration(daemonNow() - since)}</a>;
   }
   if (next === null) return <>–</>;
+  const { firstDueAt } = next;
+  const late = firstDueAt == null ? '–' : duration(daemonNow() - Date.parse(firstDueAt));
   return (
     <a class="soft" href={href('jobs', topic, next.id)}>
-      {t('next_due', { time: relative(Date.parse(next.dueAt)) })}
+      {t('next_due', { late, time: relative(Date.parse(next.dueAt)) })}
     </a>
   );
 }

@@ -152,7 +152,7 @@ export const texts = {
   jobs_wait: ['Jobs waiting', '等待的任务'],
   waiting_how: ['{due} due · {delayed} delayed', '到期 {due} · 延迟 {delayed}'],
   late_time: ['Late by', '延误'],
-  next_due: ['– · next {time}', '– · {time}到期'],
+  next_due: ['{late} · next {time}', '{late} · {time}到期'],
 
   topic: ['Topic', '主题'],
   state: ['State', '状态'],
