@@ -22,7 +22,8 @@ export type Command = At &
     | { do: 'pushMany'; topic: string; count: number; options?: PushOptions }
     | { do: 'cancel'; topic: string; id: string }
     | { do: 'verify'; headers: Record<string, string>; base64: string; secret: string }
-    | { do: 'pull'; topic: string }
+    /** `concurrency`: PHP works on one job at a time */
+    | { do: 'pull'; topic: string; concurrency?: number }
   );
 
 /** In the body of a pulled job: how its work goes. */
@@ -56,6 +57,7 @@ export interface ClientProcess {
   readonly pid: number;
   /** since the last call of ask */
   readonly events: readonly ClientEvent[];
+  stderr(): string;
   ask(command: Command): Promise<Answer>;
 }
 
@@ -117,10 +119,13 @@ export function startClient({ command: [program, ...args], name }: Language): Cl
   return {
     pid: child.pid as number,
     events,
+    stderr: () => stderr,
     async ask(command) {
       events.length = 0;
-      child.stdin.write(`${JSON.stringify(command)}\n`);
-      const [answer] = (await once(answers, 'answer')) as [Answer | null];
+      const answered = once(answers, 'answer') as Promise<[Answer | null]>;
+      if (child.exitCode === null) child.stdin.write(`${JSON.stringify(command)}\n`);
+      else answers.emit('answer', null);
+      const [answer] = await answered;
       if (answer === null) throw new Error(`the ${name} client ended: ${stderr}`);
       return answer;
     },

@@ -51,6 +51,7 @@ async function run(dq: Client.Dq, command: Command): Promise<unknown> {
       });
       return dq.pull(command.topic, work, {
         signal: stop.signal,
+        concurrency: command.concurrency ?? 1,
         onError: (error, job) => say({ event: 'error', message: (error as Error).message, id: job?.id }),
       });
     }

@@ -138,33 +138,30 @@ export class Dq {
    *  Waits for a dq that does not answer. Resolves after the signal; rejects when dq rejects a pull. */
   async pull(topics: string | readonly string[], work: Work, options: PullOptions = {}) {
     const { concurrency = 1, lease, signal, onError = console.error } = options;
-    const stop = new AbortController();
-    const end = () => stop.abort();
-    signal?.addEventListener('abort', end, { signal: stop.signal });
+    // One for each loop: Node warns of a signal with more than ten listeners.
+    const stops = Array.from({ length: concurrency }, () => new AbortController());
+    const end = () => stops.map((stop) => stop.abort());
+    signal?.addEventListener('abort', end);
     if (signal?.aborted) end();
-    const waiting = {
-      wait: 30_000,
-      stop: stop.signal,
-      patience: Number.POSITIVE_INFINITY,
-      onRepeat: onError,
-    };
+    const waiting = { wait: 30_000, patience: Number.POSITIVE_INFINITY, onRepeat: onError };
     const take = { ...jsonCall({ topics: [topics].flat(), wait: '30s', lease }), ...waiting };
-    const loop = async () => {
-      while (!stop.signal.aborted) {
-        const { json, at } = await this.#call('/v1/pull', take);
+    const loop = async (stop: AbortSignal) => {
+      while (!stop.aborted) {
+        const { json, at } = await this.#call('/v1/pull', { ...take, stop });
         for (const { body = '', bodyBase64, ...item } of json.items) {
           const bytes = bodyBase64 === undefined ? encode(body) : fromBase64(bodyBase64);
           const job: Job = { ...item, body: bytes, json: () => JSON.parse(new TextDecoder().decode(bytes)) };
           // The clock of the reply has whole seconds, so the lease has, too.
           const leaseMs = Math.floor((Date.parse(job.leaseUntil) - at) / 1_000) * 1_000;
-          const notStarted = stop.signal.aborted && { release: true };
+          const notStarted = stop.aborted && { release: true };
           const nack = notStarted || (await this.#work(job, leaseMs, work, onError));
           const call = jsonCall({ leases: [job.lease], ...nack });
           await this.#call(nack ? '/v1/leases/nack' : '/v1/leases/ack', call).catch((e) => onError(e, job));
         }
       }
     };
-    const ends = await Promise.allSettled(Array.from({ length: concurrency }, () => loop().finally(end)));
+    const ends = await Promise.allSettled(stops.map((stop) => loop(stop.signal).finally(end)));
+    signal?.removeEventListener('abort', end);
     for (const one of ends) if (one.status === 'rejected' && one.reason.code !== 'stopped') throw one.reason;
   }
 

@@ -26,6 +26,7 @@ final class Job
         public int $leaseSeconds,
         public ?string $traceparent = null,
         public ?string $tracestate = null,
+        mixed ...$membersOfLaterVersions,
     ) {
     }
 
