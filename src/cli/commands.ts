@@ -18,6 +18,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     stop: async () => (await import('./commands/master.ts')).stop,
     reload: async () => (await import('./commands/master.ts')).reload,
     restart: async () => (await import('./commands/master.ts')).restart,
+    move: () => import('./commands/move.ts'),
     status: () => import('./commands/status.ts'),
     service: () => import('./commands/service.ts'),
   },

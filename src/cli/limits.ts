@@ -26,6 +26,11 @@ export const cliLimits = {
   benchLatenessRate: 100,
   /** dq bench --e2e: jobs are missing when none has come for this long. */
   benchSilenceMs: 10_000,
+  /** `dq move` waits this long for the copy of the registry: as masterLimits.registryMoveMs. */
+  registryMoveMs: 180_000,
+  /** Memory of a job in Redis beside its bytes in jobs.db, and the size of an empty jobs.db. */
+  redisJobBytes: 330,
+  jobsFileLeastBytes: 16 * 1024 * 1024,
   /** A command asks this often how far its operation is. */
   operationPollMs: 500,
   /** Interval of `dq status --watch`; the workers report once a second. */

@@ -18,7 +18,7 @@ import type { Store, StoreAdmin } from '../ports/job-store.ts';
 import type { Registry } from '../ports/registry.ts';
 import { StoreError } from '../ports/store-error.ts';
 import { placeInHead } from '../registry/sql/registry-snapshot.ts';
-import { countUnused } from '../registry/sql/sqlite/registry-file.ts';
+import { countContent } from '../registry/sql/sqlite/registry-file.ts';
 import { orAfter } from '../runtime/timeout.ts';
 
 export class LeftBehindFacts {
@@ -35,7 +35,7 @@ export class LeftBehindFacts {
             registryOfMysql(placeInHead(firstOf(path))),
           )
         : whenChanged(join(dataDir, 'registry.db'), (path) => {
-            const found = countUnused(path);
+            const found = countContent(path);
             return found.topics + found.tokens + found.schedules === 0 ? null : registryOfFile(found);
           });
   }

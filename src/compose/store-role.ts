@@ -7,9 +7,18 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Config, journalModeOf } from '../config/options.ts';
 import { messageOf } from '../core/errors.ts';
+import { type MysqlServer, parseMysqlUrl, placeOf } from '../core/url/server-url.ts';
 import type { Registry } from '../ports/registry.ts';
 import { StoreError } from '../ports/store-error.ts';
 import { checkExposure } from '../process/exposure.ts';
+import type { RegistryMove } from '../process/messages.ts';
+import {
+  copyRegistry,
+  putAside,
+  readMoveNote,
+  removeCopy,
+  writeMoveNote,
+} from '../registry/sql/move-registry.ts';
 import type { MysqlRegistry } from '../registry/sql/mysql/mysql-registry.ts';
 import { openServedRegistry, type ServedRegistry } from '../registry/sql/registry-db.ts';
 import { isOfThisSchema, whyDamaged } from '../registry/sql/sqlite/registry-file.ts';
@@ -41,6 +50,10 @@ export class StoreRole {
   readonly #registryPath: string;
   readonly #leftBehind: LeftBehindFacts;
   #note: string | null = null;
+  /** registry.db, where it is the registry */
+  #file: ServedRegistry | null = null;
+  /** the last answer to `move_registry`; they come one after the other */
+  #moving: Promise<unknown> = Promise.resolve();
   #warnings: readonly string[] = [];
   #owner: StoreOwner | null = null;
 
@@ -97,12 +110,14 @@ export class StoreRole {
   }
 
   async #open(): Promise<void> {
-    const { init, opened } = this.#worker;
+    const { init, opened, channel } = this.#worker;
     const mysql = this.#mysql;
     // A wrong key or schema ends a first start. Later it is an error in the log.
     const isFirst = init.restarts === 0 && !init.takesOver;
     const file = mysql === null ? await this.#onUsableDisk(this.#seams.openRegistry) : null;
     if (file !== null) opened.add(file, () => file.registry.close());
+    this.#file = file;
+    await this.#settleMove();
     const registry = mysql ?? (file as ServedRegistry).registry;
     if (isFirst) {
       await mysql?.prove();
@@ -117,7 +132,75 @@ export class StoreRole {
     this.#owner = owner;
     await this.#onUsableDisk(() => owner.start().catch(asImpossible));
     this.#note = owner.durability;
+    channel.onMessage((message) => {
+      if (message.kind !== 'move_registry') return;
+      this.#moving = this.#moving.then(async () =>
+        channel.send({ kind: 'registry_moved', ...(await this.#move(message.url, message.step)) }),
+      );
+    });
     if (init.config.redis.length > 0) await this.#watchRedis(registry, isFirst);
+  }
+
+  /** What a copy by `dq move` is, once it is known which registry is in force. */
+  async #settleMove(): Promise<void> {
+    const { config, isRunning } = this.#worker.init;
+    const note = readMoveNote(config.dataDir);
+    if (note?.state !== 'copied') return;
+    const server = parseMysqlUrl(config['mysql.url']);
+    if (server.ok && note.to === placeOf(server.value)) putAside(config.dataDir);
+    // The daemon ends, to start with the copy.
+    else if (isRunning && this.#file?.source !== undefined)
+      await this.#file.source.gate.close(this.#file.source.db);
+    else await writeMoveNote(config.dataDir, { ...note, state: 'copying' });
+  }
+
+  /** Never rejects. */
+  async #move(url: string, step: 'copy' | 'undo'): Promise<RegistryMove> {
+    const isInForce = this.#mysql !== null;
+    const server = parseMysqlUrl(url);
+    try {
+      if (!server.ok) return { why: 'mysql.url is not set: there is no place to move to', isInForce };
+      if (step === 'copy') await this.#copy(server.value);
+      else await removeCopy(server.value, this.#worker.init.config.dataDir);
+      return { why: null, isInForce };
+    } catch (error) {
+      return { why: messageOf(error), isInForce };
+    } finally {
+      if (step === 'undo') this.#file?.source?.gate.open();
+    }
+  }
+
+  async #copy(server: MysqlServer): Promise<void> {
+    const { config } = this.#worker.init;
+    const inForce = parseMysqlUrl(config['mysql.url']);
+    if (inForce.ok && placeOf(inForce.value) !== placeOf(server))
+      throw new Error(`the registry is in MySQL ${placeOf(inForce.value)}: dq moves only a registry.db`);
+    const file = this.#file ?? (await this.#openLeft());
+    const { source } = file;
+    if (source === undefined) throw new Error(file.damage() ?? 'registry.db is not open');
+    const { db, gate } = source;
+    const { dataDir } = config;
+    try {
+      const keyPath = keyPathOf(config);
+      await copyRegistry(db, server, { dataDir, keyPath, close: () => gate.close(db) });
+    } catch (error) {
+      gate.open();
+      throw error;
+    } finally {
+      if (file !== this.#file) await file.registry.close();
+    }
+    if (inForce.ok) putAside(dataDir);
+  }
+
+  /** registry.db that is not the registry. */
+  #openLeft(): Promise<ServedRegistry> {
+    if (!existsSync(this.#registryPath)) throw new Error('there is no registry.db: nothing is left to move');
+    return openServedRegistry(this.#registryPath, {
+      keyPath: keyPathOf(this.#worker.init.config),
+      servesRejected: false,
+      onDamage: () => {},
+      onRepaired: () => {},
+    });
   }
 
   #openRegistryFile(): Promise<ServedRegistry> {

@@ -20,13 +20,13 @@ export interface RegistryCounts {
 
 export const jobsOfFile = (jobs: number): LeftBehind => ({
   code: 'jobs_db',
-  text: `jobs.db holds ${counted(jobs, 'job')}, which dq does not deliver while \`redis\` is set; to deliver them, start without \`redis\` until \`dq ls\` prints none`,
+  text: `jobs.db holds ${counted(jobs, 'job')}, which dq does not deliver while \`redis\` is set; dq move brings them to Redis`,
   values: { jobs },
 });
 
 export const registryOfFile = ({ topics, tokens, schedules }: RegistryCounts): LeftBehind => ({
   code: 'registry_db',
-  text: `registry.db holds ${registryText({ topics, tokens, schedules })}, which are not in force while \`mysql.url\` is set; dq help mysql says how to bring them to MySQL`,
+  text: `registry.db holds ${registryText({ topics, tokens, schedules })}, which are not in force while \`mysql.url\` is set; dq move brings them to MySQL`,
   values: { topics, tokens, schedules },
 });
 

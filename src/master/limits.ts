@@ -62,6 +62,8 @@ export const masterLimits = {
   /** How long processes may take to answer a question (they need some ms): less than
    *  processLimits.masterAnswerMs, so that the answers of the others arrive. */
   askMs: 1_500,
+  /** Copy of registry.db to MySQL: statistics and audit, while changes go on, then the rest in 20 s. */
+  registryMoveMs: 180_000,
   /** The same for a question that names its time: a test call and the way to it. */
   askMsMax: 40_000,
   /** Questions that are open at once: those of as many open pages. */

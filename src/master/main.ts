@@ -156,6 +156,7 @@ class Master {
         return read.ok ? read.config.dataDir : null;
       },
       whyRestart: () => this.#whyRestart(),
+      previewConfig: options.previewConfig,
     });
   }
 

@@ -48,6 +48,9 @@ export type ToWorker =
    *  the time: a stop during a reload. */
   | { readonly kind: 'drain'; readonly deadlineMs: number; readonly why: DrainCause }
   | { readonly kind: 'reopen_logs' }
+  /** to dq-store: copy registry.db to this MySQL, then reject changes of it; `undo`: remove the copy, and
+   *  take changes again */
+  | { readonly kind: 'move_registry'; readonly url: string; readonly step: 'copy' | 'undo' }
   /** to a notifier or server: a port of this instance, where the option is 0 or unset. No callback may go
    *  there. `host`: as configured; absent: that of the servers */
   | { readonly kind: 'listening'; readonly port: number; readonly host?: string }
@@ -92,6 +95,13 @@ export type ToWorker =
    *  was asked */
   | { readonly kind: 'answers'; readonly call: number; readonly answers: readonly AnswerOf<unknown>[] };
 
+export interface RegistryMove {
+  /** one sentence; null: done */
+  readonly why: string | null;
+  /** MySQL is the registry of this daemon already */
+  readonly isInForce: boolean;
+}
+
 /** The first message of a worker. */
 export type Init = Extract<ToWorker, { kind: 'init' }>;
 
@@ -110,6 +120,8 @@ export type ToMaster =
   | { readonly kind: 'took_over'; readonly note: string | null; readonly warnings?: readonly string[] }
   /** replaces the note of `ready` or `took_over` */
   | { readonly kind: 'note'; readonly note: string }
+  /** of dq-store, the answer to `move_registry` */
+  | ({ readonly kind: 'registry_moved' } & RegistryMove)
   /** this worker cannot start, and neither could another try: a port in use, an unreadable file */
   | { readonly kind: 'failed'; readonly message: string; readonly exitCode: number }
   /** this process ends by an exception */

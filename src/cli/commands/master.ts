@@ -23,6 +23,8 @@ interface StopFlags extends DaemonFlags {
 
 /** After the callbacks: servers, counters and the last commits of the store. */
 const restMs = 60_000;
+/** for the end of a daemon */
+export const endWaitMs = (options.shutdownTimeout.max ?? 0) + restMs;
 
 /** Waits until the data directory is free. */
 export const stop = {
@@ -66,10 +68,9 @@ async function stopDaemon(flags: StopFlags): Promise<void> {
 
 async function restartDaemon(flags: DaemonFlags): Promise<void> {
   const old = dataDirOf(flags, process.env);
-  const waitMs = (options.shutdownTimeout.max ?? 0) + restMs;
   const jobs = await jobsOn(old);
   let dataDir = old;
-  const answered = await askDaemon(flags, { cmd: 'restart' }, waitMs, (answer) => {
+  const answered = await askDaemon(flags, { cmd: 'restart' }, endWaitMs, (answer) => {
     if (!('dataDir' in answer)) return;
     dataDir = answer.dataDir;
     sayMoved(old, dataDir, jobs);
@@ -77,6 +78,11 @@ async function restartDaemon(flags: DaemonFlags): Promise<void> {
   const refused = answered.answers.find((answer) => 'refused' in answer)?.refused;
   if (refused !== undefined)
     throw new Exit('failed', `the restart was rejected, the daemon still runs: ${refused}`);
+  await awaitNext(dataDir, answered);
+}
+
+/** Waits for the daemon that follows one which has ended to start again. */
+export async function awaitNext(dataDir: string, answered: Answered): Promise<void> {
   checkEnd(answered, exitCodes.ok, exitCodes.startAgain);
   say('dq: the daemon has ended; waiting for the next one');
   const end = monotonicNow() + cliLimits.restartWaitMs;

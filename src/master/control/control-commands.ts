@@ -3,9 +3,11 @@
 // Remembers whether the daemon is started again after the stop:
 // true after `dq restart`, false after any later stop.
 
+import { messageOf } from '../../core/errors.ts';
 import { version } from '../../core/version.ts';
 import type { OpenLog } from '../../telemetry/log.ts';
 import type { DataDirectory } from '../data/data-directory.ts';
+import type { ReadConfig } from '../reload.ts';
 import { ownShare } from '../workers/own-share.ts';
 import type { Supervisor } from '../workers/supervisor.ts';
 import type { ControlAnswer, DaemonStatus } from './control-protocol.ts';
@@ -22,6 +24,8 @@ export interface ControlOptions {
   readonly whyNotRestart: () => Promise<string | null>;
   /** of a start with the current configuration; null: it is wrong */
   readonly nextDataDir: () => string | null;
+  /** as after a restart */
+  readonly previewConfig: ReadConfig;
   /** one sentence: the code on disk is newer than the master's; null = it is not */
   readonly whyRestart: () => string | null;
 }
@@ -29,6 +33,7 @@ export interface ControlOptions {
 export class ControlCommands implements ControlHandlers {
   readonly #options: ControlOptions;
   #startsAgain = false;
+  #isMoving = false;
 
   constructor(options: ControlOptions) {
     this.#options = options;
@@ -98,6 +103,41 @@ export class ControlCommands implements ControlHandlers {
     this.#startsAgain = true;
     supervisor.stop();
     return null;
+  }
+
+  async move(): Promise<{ readonly refused: string } | { readonly ends: boolean }> {
+    const { supervisor, data, log, previewConfig } = this.#options;
+    const read = previewConfig();
+    if (!read.ok) return { refused: read.reason };
+    const { dataDir } = read.config;
+    if (dataDir !== data.path)
+      return { refused: `dataDir is now ${dataDir}, and the data is in ${data.path}: set it back` };
+    if (supervisor.state !== 'ready') return { refused: 'the daemon is starting or being stopped' };
+    if (this.#isMoving) return { refused: 'another dq move copies the registry' };
+    log.notice('move: copies the registry to MySQL');
+    this.#isMoving = true;
+    const refused = await this.#copyRegistry(read.config['mysql.url']);
+    this.#isMoving = false;
+    if (refused === null) log.notice('move: the registry is in MySQL');
+    else log.error(`move: ${refused.refused}`);
+    return refused ?? { ends: this.#startsAgain };
+  }
+
+  /** null: done, and a restart has begun where it is needed. */
+  async #copyRegistry(url: string): Promise<{ readonly refused: string } | null> {
+    const { supervisor } = this.#options;
+    try {
+      const { why, isInForce } = await supervisor.moveRegistry(url, 'copy');
+      if (why !== null) return { refused: why };
+      const refused = isInForce ? null : await this.restart(() => {});
+      if (refused === null) return null;
+      await supervisor.moveRegistry(url, 'undo');
+      return { refused };
+    } catch (error) {
+      // Lost with a dq-store that has ended: the next one takes changes.
+      await supervisor.moveRegistry(url, 'undo').catch(() => {});
+      return { refused: `${messageOf(error)}; registry.db stays in force: run dq move again` };
+    }
   }
 
   reopenLogs(): void {

@@ -12,6 +12,9 @@ export type ControlRequest =
   | { readonly cmd: 'reload' }
   /** as `stop`, then the daemon starts again; or rejected, and nothing has ended */
   | { readonly cmd: 'restart' }
+  /** copies registry.db to the MySQL of the configuration, then as `restart`; `moved` and no end where MySQL
+   *  is in force already */
+  | { readonly cmd: 'move' }
   | { readonly cmd: 'reopen_logs' }
   | { readonly cmd: 'where' };
 
@@ -47,6 +50,7 @@ export type ControlAnswer =
   | { readonly message: string }
   /** of the next start, where a restart begins on another one */
   | { readonly dataDir: string }
+  | { readonly moved: true }
   /** why the reload has changed nothing, or the restart has ended nothing */
   | { readonly refused: string }
   | { readonly done: true; readonly exit: number };

@@ -17,6 +17,8 @@ export interface ControlHandlers {
   reload(answer: (answer: ControlAnswer) => void): Promise<number>;
   /** Begins a stop with a start after it; returns why not, or null. */
   restart(answer: (answer: ControlAnswer) => void): Promise<string | null>;
+  /** Copies the registry, then as restart(). `ends` false: MySQL is in force already, and nothing ends. */
+  move(): Promise<{ readonly refused: string } | { readonly ends: boolean }>;
   reopenLogs(): void;
 }
 
@@ -104,12 +106,20 @@ export class ControlSocket {
           else end(1, { refused });
         });
         break;
+      case 'move':
+        void this.#handlers.move().then((outcome) => {
+          if ('refused' in outcome) end(1, outcome);
+          else if (outcome.ends) this.#waiting.add(socket);
+          else end(0, { moved: true });
+        });
+        break;
       case 'reload':
         void this.#handlers.reload(tell).then((exit) => end(exit));
         break;
       default:
         end(2, {
-          message: 'unknown request: status, where, stop, reload, restart and reopen_logs are available',
+          message:
+            'unknown request: status, where, stop, reload, restart, move and reopen_logs are available',
         });
     }
   }

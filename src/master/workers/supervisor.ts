@@ -6,11 +6,20 @@ import { messageOf } from '../../core/errors.ts';
 import { portOf } from '../../core/url/server-url.ts';
 import { version } from '../../core/version.ts';
 import { titleOf } from '../../process/joined-roles.ts';
-import type { ConfigState, ProcessInfo, ReloadState, RoleName, ToMaster } from '../../process/messages.ts';
+import type {
+  ConfigState,
+  ProcessInfo,
+  RegistryMove,
+  ReloadState,
+  RoleName,
+  ToMaster,
+} from '../../process/messages.ts';
 import type { SecondTicker } from '../../runtime/second-ticker.ts';
 import { monotonicNow, wallNow } from '../../runtime/time.ts';
+import { within } from '../../runtime/timeout.ts';
 import type { OpenLog } from '../../telemetry/log.ts';
 import type { ServiceManager } from '../control/service-manager.ts';
+import { masterLimits } from '../limits.ts';
 import { MetricsHub } from '../metrics-hub.ts';
 import { type ReadConfig, Reload } from '../reload.ts';
 import { ReloadHistory, type ReloadOutcome, ReloadQueue, type Report } from '../reload-queue.ts';
@@ -74,6 +83,7 @@ export class Supervisor implements SlotHost {
   #phase: 'starting' | 'running' | 'stopping' = 'starting';
   #outcome: Outcome = { exitCode: 0, reason: null };
   #othersStarted = false;
+  #onMoved: (answer: RegistryMove) => void = () => {};
   #finish: (outcome: Outcome) => void = () => {};
   /** Resolves when every worker has exited. */
   readonly ended = new Promise<Outcome>((resolve) => {
@@ -153,6 +163,24 @@ export class Supervisor implements SlotHost {
         : `ready, ${this.url ?? ''}`,
     );
     return outcome;
+  }
+
+  /** Asks the next dq-store that is ready; rejects when it ends, or gives no answer. */
+  async moveRegistry(url: string, step: 'copy' | 'undo'): Promise<RegistryMove> {
+    const ready = () =>
+      this.#fleet.current.workers('store').find(({ state, isInPlace }) => state === 'ready' && isInPlace);
+    await this.#fleet.until(() => this.#phase === 'stopping' || ready() !== undefined);
+    const store = ready();
+    if (store === undefined) throw new Error('the daemon is being stopped');
+    const answered = new Promise<RegistryMove>((resolve) => {
+      this.#onMoved = resolve;
+    });
+    store.send({ kind: 'move_registry', url, step });
+    const ended = store.ended.then(() => {
+      throw new Error('dq-store has ended meanwhile');
+    });
+    const late = () => new Error('dq-store did not answer in time');
+    return within(masterLimits.registryMoveMs, Promise.race([answered, ended]), late);
   }
 
   reloadState(): ReloadState {
@@ -322,6 +350,7 @@ export class Supervisor implements SlotHost {
     this.#relay.receive(from, message);
     this.#metrics.receive(from, message);
     this.#answerConsole(from, message);
+    if (message.kind === 'registry_moved') this.#onMoved(message);
     if (message.kind === 'ready' || message.kind === 'took_over') this.#fleet.changed();
     if (message.kind !== 'ready') return;
     this.#crashLoop.ready(from.role);

@@ -33,6 +33,8 @@ export const sqlLimits = {
   mysqlQueueMax: 100,
   /** Schema steps: each rebuilds tables of at most some thousand rows. */
   mysqlMigrateMs: 60_000,
+  /** The last part of the copy of registry.db to MySQL: changes of the registry are rejected meanwhile. */
+  mysqlMoveMs: 20_000,
   /** Wait for another process that runs a schema step. */
   mysqlMigrateLockS: 30,
   /** How long the server lets a transaction wait for a lock. Below mysqlCallMs, so that its answer arrives in

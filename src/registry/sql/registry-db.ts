@@ -6,7 +6,7 @@ import { DqError } from '../../core/errors.ts';
 import type { Registry } from '../../ports/registry.ts';
 import type { SecretCipher } from './keys/encryption.ts';
 import { sqlLimits } from './limits.ts';
-import { RegistryAccess, type RegistryEngine } from './registry-engine.ts';
+import { type Db, RegistryAccess, type RegistryEngine, RegistryGate } from './registry-engine.ts';
 import { openRegistryFile, type RegistryFileOptions, RegistryRejected } from './sqlite/registry-file.ts';
 import { type RegistryEvents, RegistryGuard } from './sqlite/registry-guard.ts';
 import { auditVerbs } from './tables/registry-audit.ts';
@@ -32,6 +32,8 @@ export async function openRegistryDb(
 
 export interface ServedRegistry {
   readonly registry: Registry;
+  /** for `dq move`; absent: no file is open */
+  readonly source?: { readonly db: Db; readonly gate: RegistryGate };
   /** Why the registry rejects every call, with the remedy; null: it does not. */
   damage(): string | null;
 }
@@ -52,7 +54,9 @@ export async function openServedRegistry(
   const damage = () => guard.damage;
   try {
     const { engine, cipher, id } = await openRegistryFile(path, its);
-    return { registry: registryOver(guard.over(engine), cipher, id), damage };
+    const gate = new RegistryGate();
+    const registry = registryOver(gate.over(guard.over(engine)), cipher, id);
+    return { registry, damage, source: { db: engine.db, gate } };
   } catch (error) {
     if (!options.servesRejected || !(error instanceof DqError)) throw error;
     const isRejected = error instanceof RegistryRejected;

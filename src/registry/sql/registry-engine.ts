@@ -27,6 +27,34 @@ export interface RegistryEngine {
   close(): Promise<void>;
 }
 
+/** Rejects the writing transactions of an engine while it is closed. */
+export class RegistryGate {
+  #isClosed = false;
+
+  over(engine: RegistryEngine): RegistryEngine {
+    return {
+      ...engine,
+      lock: async (trx) => {
+        if (this.#isClosed)
+          throw new StoreError({ kind: 'not_stored', code: 'registry_moves', why: movesText });
+        await engine.lock(trx);
+      },
+    };
+  }
+
+  /** Resolves when no write runs any more: the connection of `db` has one transaction at a time. */
+  async close(db: Db): Promise<void> {
+    this.#isClosed = true;
+    await db.transaction().execute(async () => {});
+  }
+
+  open(): void {
+    this.#isClosed = false;
+  }
+}
+
+const movesText = 'the registry moves to MySQL; try again in some seconds';
+
 /** COMMIT failed: the cause tells whether the transaction took place. */
 export class CommitError extends Error {
   constructor(cause: unknown) {

@@ -61,10 +61,9 @@ export const zhServer = {
   problem_survey_busy: '同时进行的搜索过多，请稍后再试',
   problem_unavailable: '暂时不可用，请稍后再试',
 
-  left_jobs_db:
-    'jobs.db 中有 {jobs} 个任务，设置 redis 时不投递。要投递这些任务，请去掉 redis 启动 dq，直到 dq ls 不再列出任务',
+  left_jobs_db: 'jobs.db 中有 {jobs} 个任务，设置 redis 时不投递。dq move 把它们转移到 Redis',
   left_registry_db:
-    'registry.db 中有 {topics} 个主题、{tokens} 个令牌、{schedules} 个定时计划，设置 mysql.url 时不生效。如何转到 MySQL：dq help mysql',
+    'registry.db 中有 {topics} 个主题、{tokens} 个令牌、{schedules} 个定时计划，设置 mysql.url 时不生效。dq move 把它们转移到 MySQL',
   left_redis: '注册表列出 {servers}，未设置 redis 时其中的任务不投递。请重新设置 redis 并运行 dq restart',
   left_mysql:
     '注册表原来在 MySQL {server}，未设置 mysql.url 时其中的主题和令牌不生效。请重新设置 mysql.url，或删除 registry-copy.json',

@@ -1,7 +1,7 @@
 // Opens registry.db: private, undamaged, of a known schema, with the key of its secrets. A file that fails a
 // check is rejected before any byte changes.
 
-import { closeSync, openSync, statSync } from 'node:fs';
+import { closeSync, existsSync, openSync, statSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 import { DqError, messageOf } from '../../../core/errors.ts';
 import type { RegistryCounts } from '../../../core/left-behind.ts';
@@ -85,16 +85,14 @@ export async function openRegistryFile(
   }
 }
 
-/** The content of a registry that no process has open. Creates no file: without a WAL SQLite needs no lock.
- *  Throws for a missing or damaged file. */
-export function countUnused(path: string): RegistryCounts {
-  const hasLog = (statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0;
-  return readOnly(hasLog ? path : `${pathToFileURL(path).href}?immutable=1`, 0, countContent);
-}
-
-export function countContent(db: Database): RegistryCounts {
-  const count = (table: string) => Number(askAndForget(db, 'count(*)', table));
-  return { topics: count('topic'), tokens: count('token'), schedules: count('schedule') };
+/** Creates no file: without a WAL no process has it open, and SQLite needs no lock. Throws for a missing or
+ *  damaged file. */
+export function countContent(path: string): RegistryCounts {
+  const url = existsSync(`${path}-wal`) ? path : `${pathToFileURL(path).href}?immutable=1`;
+  return readOnly(url, limits.registryBusyMs, (db) => {
+    const count = (table: string) => Number(askAndForget(db, 'count(*)', table));
+    return { topics: count('topic'), tokens: count('token'), schedules: count('schedule') };
+  });
 }
 
 /** Whether a registry that another process has open has exactly this version's schema. Read only. */

@@ -1,0 +1,125 @@
+// dq move: brings topics and jobs of the data directory to the MySQL and the Redis of its configuration.
+// dq-store copies the registry, the daemon starts again with the copy, then dq-upkeep moves the jobs, also
+// without this command. A start alone moves nothing: a wrong file must not move production.
+
+import { realpathSync } from 'node:fs';
+import type { Command } from 'commander';
+import type { ConfigJson } from '../../contract/api/daemon.ts';
+import type { MoveJson } from '../../contract/api/move.ts';
+import type { SummaryJson } from '../../contract/api/stats.ts';
+import type { StoreJson } from '../../contract/api/store.ts';
+import { sleep } from '../../runtime/time.ts';
+import type { ApiClient } from '../daemon/api-client.ts';
+import { clientOf, withDataDirectory } from '../daemon/daemon-options.ts';
+import { askDaemon, type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
+import { Exit } from '../exit.ts';
+import { cliLimits } from '../limits.ts';
+import { agree, printData, say } from '../output/output.ts';
+import { startProgress } from '../output/progress.ts';
+import { readConfig } from '../read-config.ts';
+import { planJobs, planRegistry } from '../start/move-plan.ts';
+import { awaitNext, endWaitMs } from './master.ts';
+
+interface MoveFlags extends DaemonFlags {
+  readonly plan?: boolean;
+  readonly yes?: boolean;
+}
+
+export function register(program: Command): void {
+  const command = program
+    .command('move')
+    .description('move topics and jobs to the MySQL and Redis of the configuration')
+    .option('--plan', 'print what would move; change nothing')
+    .option('-y, --yes', 'do not ask')
+    .action(move);
+  withDataDirectory(command);
+}
+
+async function move(flags: MoveFlags): Promise<void> {
+  const dataDir = dataDirOf(flags, process.env);
+  const client = () => clientOf({ dataDir });
+  const { config } = readConfig({}, await fileOf(client(), flags.config));
+  const before = await storeOf(client());
+  const registry = await planRegistry(config);
+  const jobs = await planJobs(config, before.jobs);
+  printData(`registry   ${registry.line}\njobs       ${jobs.line}`);
+  const refused = registry.refused ?? jobs.refused;
+  if (refused !== null) throw new Exit('failed', refused);
+  const restarts = config.redis.length > 0 && before.kind === 'embedded';
+  if (!registry.moves && !jobs.moves && !restarts) {
+    say('dq: nothing is left to move');
+    return;
+  }
+  if (flags.plan === true) return;
+  await agree(
+    'Changes of topics stop for some seconds, pushes during the restart (about 5 s). Go on?',
+    flags.yes,
+  );
+  if (registry.moves) await moveRegistry(dataDir);
+  else if (restarts) await restart(dataDir, 'restart');
+  if (jobs.moves) await moveJobs(client());
+}
+
+/** The file that the daemon reads when it starts again: the plan must be of the same one. */
+async function fileOf(client: ApiClient, given: string | undefined): Promise<string> {
+  const { json } = await client.call<ConfigJson>({ path: ['v1', 'config'], needs: ['file', 'items'] });
+  const { file } = json;
+  if (file === null)
+    throw new Exit(
+      'failed',
+      'the daemon was started without a file: set redis or mysql.url in dq.yaml, and start it with that file',
+    );
+  if (given !== undefined && realpathSync(given) !== realpathSync(file))
+    throw new Exit('failed', `the daemon reads ${file}: change that file, and name it with -c`);
+  return file;
+}
+
+/** `jobs`: in jobs.db */
+async function storeOf(
+  client: ApiClient,
+): Promise<{ readonly kind: StoreJson['kind']; readonly jobs: number }> {
+  const { kind } = (await client.call<StoreJson>({ path: ['v1', 'store'], needs: ['kind'] })).json;
+  if (kind === 'redis') return { kind, jobs: (await stateOf(client)).jobs };
+  const { states } = (await client.call<SummaryJson>({ path: ['v1', 'summary'], needs: ['states'] })).json;
+  return { kind, jobs: Object.values(states).reduce((sum, n) => sum + n, 0) };
+}
+
+async function moveRegistry(dataDir: string): Promise<void> {
+  say('dq: copying the registry to MySQL');
+  await restart(dataDir, 'move');
+  say('dq: the registry is in MySQL; registry.db has the name registry.db.moved');
+}
+
+/** Ends before the restart where MySQL is in force already. */
+async function restart(dataDir: string, cmd: 'move' | 'restart'): Promise<void> {
+  const answered = await askDaemon({ dataDir }, { cmd }, cliLimits.registryMoveMs + endWaitMs);
+  const refused = answered.answers.find((answer) => 'refused' in answer)?.refused;
+  if (refused !== undefined) throw new Exit('failed', `nothing has moved, the daemon still runs: ${refused}`);
+  // A master of an earlier version names the commands that it knows.
+  const unknown = answered.answers.find((answer) => 'message' in answer)?.message;
+  if (unknown !== undefined) throw new Exit('failed', `the daemon runs an earlier version: ${unknown}`);
+  if (!answered.answers.some((answer) => 'moved' in answer)) await awaitNext(dataDir, answered);
+}
+
+const stateOf = async (client: ApiClient): Promise<MoveJson> =>
+  (await client.call<MoveJson>({ path: ['v1', 'move'], needs: ['state', 'jobs'] })).json;
+
+async function moveJobs(client: ApiClient): Promise<void> {
+  const path = ['v1', 'move'];
+  let { json: now } = await client.call<MoveJson>({ method: 'POST', path, needs: ['state', 'jobs'] });
+  say('dq: moving the jobs; it goes on without this command, and dq move shows it again');
+  const progress = startProgress('moved', now.total ?? now.jobs);
+  try {
+    for (let problem: string | null = null; now.state !== 'none'; ) {
+      if (now.problem !== null && now.problem !== problem) say(`dq: ${now.problem}`);
+      problem = now.problem;
+      await sleep(cliLimits.operationPollMs);
+      const next = await stateOf(client);
+      progress.add(Math.max(0, now.jobs - next.jobs));
+      now = next;
+    }
+  } finally {
+    progress.stop();
+  }
+  say('dq: all jobs are on Redis');
+}
