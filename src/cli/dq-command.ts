@@ -14,7 +14,7 @@ export class DqCommand extends Command {
     const hint = near === null ? `Usage: ${this.createHelp().commandUsage(this)}` : `(Did you mean ${near}?)`;
     const [only] = this.args;
     const isIdAlone = options?.code === 'commander.missingArgument' && /'id'/.test(message) && only;
-    const way = isIdAlone ? `\ndq ls --id ${only} finds a job in every topic` : '';
+    const way = isIdAlone ? `\nif ${only} is the id: dq ls --id ${only} finds its topic` : '';
     return super.error(`${message}\n${hint}${way}\n(${pathOf(this)} --help)`, options);
   }
 }
@@ -24,6 +24,12 @@ function nameMeant(command: Command, message: string, code: string | undefined):
   if (code === 'commander.unknownOption') {
     const names = command.options.flatMap(({ long, hidden }) => (long && !hidden ? [long] : []));
     return suggest(/'(.*)'/.exec(message)?.[1] ?? '', names);
+  }
+  if (code === 'commander.missingMandatoryOptionValue') {
+    // Its value without its name: `dq apply topics.yaml`.
+    const [flag] = /--[a-z-]+/.exec(message) ?? [];
+    const value = command.args[command.registeredArguments.length];
+    return value === undefined ? null : `${pathOf(command)} … ${flag} ${value}`;
   }
   if (code !== 'commander.unknownCommand') return null;
   const near = suggest(command.args[0] ?? '', commandNames(command));

@@ -63,6 +63,15 @@ function instantOrNull(text: string): number | null {
   return instant.ok ? instant.value : null;
 }
 
+/** --at: a time of the local zone as an instant, other texts as they are: the API reads them. */
+export const atOption = (about: string): Option =>
+  new Option('--at <time>', `${about}: 2030-01-31T09:00, RFC 3339, or epoch milliseconds`).argParser(
+    (text) => {
+      const at = localPattern.test(text) ? timeOf(text, wallNow()) : null;
+      return at === null ? text : formatInstant(at);
+    },
+  );
+
 /** For commander: collects the values of a repeatable option. */
 export function gather(text: string, before: readonly string[] = []): readonly string[] {
   return [...before, text];

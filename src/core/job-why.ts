@@ -49,6 +49,8 @@ export interface Why {
   /** of a ready job: jobs of its topic, priority and partition that are called before it; null = not
    *  counted */
   readonly ahead?: number | null;
+  /** of a ready job behind others: when it is called at the pace of its topic, epoch ms */
+  readonly likelyAt?: number;
   /** running: start of the attempt, epoch ms, and process title */
   readonly since?: number;
   readonly notifier?: string;

@@ -36,8 +36,10 @@ export async function absentJob(
   const known = topics.get(key.topic) ?? (await topics.lookUp(key.topic));
   if (known === undefined) return topicNotFound(key.topic);
   const ended = await store.history.get(key).catch(() => null);
-  const detail = ended && `the job has ended: ${ended.state} at ${formatInstant(ended.endedAt)}`;
-  return new DqError('job_not_found', detail ?? 'no such job, or the job has ended');
+  if (ended === null) return new DqError('job_not_found', 'no such job, or the job has ended');
+  const { state, endedAt } = ended;
+  const detail = `the job has ended: ${state} at ${formatInstant(endedAt)}`;
+  return new DqError('job_not_found', detail, { extra: { state } });
 }
 
 /** The members that every reply about a job has, whether the job is live, dead or ended. */

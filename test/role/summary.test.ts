@@ -254,6 +254,17 @@ describe('topics that need attention', () => {
     expect((await attention()).map(({ topic }) => topic).toSorted()).toEqual(['failing', 'recent']);
   });
 
+  it('a job behind others is likely called at the pace of its topic', async () => {
+    const { dq } = await startWith([[{ ...calls, delivered: 1 }], [{ ...calls, failed: 1 }]], ['pay.check']);
+    for (const id of ['a', 'b', 'c']) await dq.push('pay.check', '1', `?id=${id}&delay=0`);
+    const why = async (id: string) => (await dq.api('GET', `/v1/topics/pay.check/jobs/${id}`)).body.why;
+    expect((await why('a')).likelyAt).toBeUndefined();
+    const before = Date.now();
+    const { ahead, likelyAt } = await why('c');
+    expect(ahead).toBe(2);
+    expect(Math.round((Date.parse(likelyAt) - before) / minute)).toBe(5);
+  });
+
   it('failures in a row end with the window, where the topic has no jobs', async () => {
     const over = { ...calls, failuresInRow: 3, since: at, lastFailuresAt: [at, at, at] };
     const { dq, attention } = await startWith(

@@ -306,10 +306,23 @@ describe('dq push, get, cancel', () => {
       code: 4,
       stderr: expect.stringContaining('; dq ls --id none looks in every topic\n'),
     });
+    for (const verb of ['cancel', 'run'])
+      expect((await dq([verb, 'shown', 'none'])).stderr).toContain('; dq ls --id none looks in every topic');
+    expect((await dq(['explain', '5002'])).stderr).toContain('; if it is the id of a job: dq ls --id 5002\n');
+    expect((await dq(['schedule', 'run', 'none'])).code).toBe(4);
+    const wrong = await dq(['apply', 'topics.yaml']);
+    expect(wrong.stderr).toContain('(Did you mean dq apply … --file topics.yaml?)');
+    const local = await dq(['push', 'shown', '1', '--at', '2030-01-31 09:00'], {
+      env: { TZ: 'Asia/Shanghai' },
+      timeoutMs: 90_000,
+    });
+    expect(local.stderr).toContain('2030-01-31T01:00:00.000Z');
+    const refused = await dq(['dead', 'purge', 'shown', '--reason', 'timeout']);
+    expect(refused.stderr).toMatch(/^dq: --reason: must be one of/);
     for (const verb of ['get', 'cancel', 'run'])
       expect(await dq([verb, '5002'])).toMatchObject({
         code: 2,
-        stderr: expect.stringContaining('\ndq ls --id 5002 finds a job in every topic\n'),
+        stderr: expect.stringContaining('\nif 5002 is the id: dq ls --id 5002 finds its topic\n'),
       });
   });
 });
@@ -518,6 +531,14 @@ describe('dq dead', () => {
 });
 
 describe('dq and the daemon', () => {
+  it('token add: warns that the first token ends calls without one', async () => {
+    const add = (name: string) => dq(['token', 'add', name]);
+    const warning = 'dq: warning: it is the first token: from now on dq rejects every call';
+    expect((await add('first')).stderr).toContain(warning);
+    expect((await add('second')).stderr).not.toContain('warning');
+    for (const name of ['first', 'second']) expect((await dq(['token', 'rm', name, '-y'])).code).toBe(0);
+  });
+
   it('--url: works without the data directory; a wrong token exits with 1', async () => {
     expect((await runDq(['topic', 'ls', '--url', daemon.url])).code).toBe(0);
     const rejected = await runDq(['topic', 'ls', '--url', daemon.url, '--token', 'dqk_wrong']);

@@ -30,6 +30,11 @@ it('a ready job: its next attempt has no time, only jobs before it', () => {
     '2 of 3, after the jobs before it',
   );
   expect(line('next attempt', { ...waits, why: { code: 'ahead', ahead: 0 } }, 10)).toBe('2 of 3');
+  const paced = (ahead: number) =>
+    line('next attempt', { ...waits, why: { code: 'ahead', ahead, likelyAt: second(250) } }, 10);
+  const pace = `${second(250)}, in 4m, at the pace of the last 5 minutes`;
+  expect(paced(345)).toBe(`2 of 3, after the jobs before it: likely at ${pace}`);
+  expect(paced(1_000)).toBe(`2 of 3, after the jobs before it: not before ${pace}`);
   const later = { nextAttempts: waits.nextAttempts, why: { code: 'waits_to_retry', at: second(10.4) } };
   expect(line('next attempt', later, 10)).toBe(`2 of 3, at ${second(10.4)}`);
 });

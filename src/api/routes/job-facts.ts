@@ -2,9 +2,10 @@
 // store say, its planned attempts, its alert and its shard.
 
 import type { CapacityReason } from '../../core/capacity-reasons.ts';
+import { endpointWindowMs, mergeFailures, type TopicFailures } from '../../core/endpoint.ts';
 import { deadlineOf, optionsIn, withOptions } from '../../core/extension.ts';
 import type { EndedJob, JobKey, JobSnapshot, Version } from '../../core/job.ts';
-import { type JudgedJob, type Why, whyOf } from '../../core/job-why.ts';
+import { isHeld, type JudgedJob, type Why, whyOf } from '../../core/job-why.ts';
 import { limits } from '../../core/limits.ts';
 import { plannedAttempts } from '../../core/retry-policy.ts';
 import { placesOf } from '../../core/shard-list.ts';
@@ -13,6 +14,7 @@ import type { StateCounts } from '../../ports/job-store.ts';
 import type { MasterQuestions } from '../../process/master-questions.ts';
 import type { AnswerOf } from '../../process/questions.ts';
 import type { RoleContext } from '../../process/role.ts';
+import { failuresIn } from '../../process/topic-failures.ts';
 import { monotonicNow, setTimeout, turn } from '../../runtime/time.ts';
 import { useCaseLimits } from '../../use-cases/limits.ts';
 import { apiLimits } from '../limits.ts';
@@ -23,6 +25,7 @@ export class JobFactsReader {
   readonly #questions: MasterQuestions;
   readonly #capacities = new NotifierAnswers<readonly CapacityReason[]>();
   readonly #calls = new NotifierAnswers<number | null>();
+  readonly #paces = new NotifierAnswers<readonly TopicFailures[]>();
 
   constructor(role: RoleContext, questions: MasterQuestions) {
     this.#role = role;
@@ -35,7 +38,7 @@ export class JobFactsReader {
     const options = 'endedAt' in job ? {} : optionsIn(job.extension);
     const topic = registered === undefined ? undefined : withOptions(registered, options);
     const [why, alert] = await Promise.all([
-      this.why(job),
+      this.why(job).then((known) => this.#withPace(job.topic, known)),
       job.state === 'dead' ? store.alerts.stateOf(job).catch(() => undefined) : undefined,
     ]);
     return {
@@ -84,6 +87,20 @@ export class JobFactsReader {
       topic,
       places: this.#placesOf(job),
     });
+  }
+
+  /** As many attempts as within the last 5 minutes; all partitions share them. */
+  async #withPace(topic: string, why: Why): Promise<Why> {
+    if (!why.ahead || isHeld(why)) return why;
+    const answers = await this.#paces.of(topic, () =>
+      this.#questions.ask('failures', { topics: [topic], names: [topic] }),
+    );
+    const { delivered = 0, failed = 0 } = mergeFailures(failuresIn(answers)).get(topic) ?? {};
+    if (delivered + failed === 0) return why;
+    const { store, clock } = this.#role;
+    const jobs = why.ahead * store.jobs.partitions().length;
+    const waitMs = Math.round((jobs * endpointWindowMs) / (delivered + failed));
+    return { ...why, likelyAt: clock.now() + waitMs };
   }
 
   async #hasManyLeases(topic: string): Promise<boolean> {

@@ -109,11 +109,12 @@ export function bodyJson(body: Buffer): { readonly body: string } | { readonly b
   return isUtf8(body) ? { body: body.toString('utf8') } : { bodyBase64: body.toString('base64') };
 }
 
-function whyJson({ at, since, ahead, ...rest }: Why) {
+function whyJson({ at, since, ahead, likelyAt, ...rest }: Why) {
   return {
     ...rest,
     ...(at === undefined ? {} : { at: formatInstant(at) }),
     ...(ahead === undefined ? {} : { ahead }),
+    ...(likelyAt === undefined ? {} : { likelyAt: formatInstant(likelyAt) }),
     ...(since === undefined ? {} : { since: formatInstant(since) }),
   };
 }

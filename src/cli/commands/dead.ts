@@ -164,7 +164,11 @@ async function requeueDead(flags: BulkFlags): Promise<void> {
 async function purgeDead(flags: BulkFlags): Promise<void> {
   requireChoice(flags, 'purge');
   if (needsOperation(flags)) {
-    if (flags.dryRun !== true) await agree('Remove the dead letters of this filter for good?', flags.yes);
+    if (flags.dryRun !== true && flags.yes !== true) {
+      // Prints how many there are, and ends with a wrong filter.
+      await operate({ ...flags, dryRun: true, json: false }, 'purge', 'purged');
+      await agree('Remove the dead letters of this filter for good?', flags.yes);
+    }
     await operate(flags, 'purge', 'purged');
     return;
   }

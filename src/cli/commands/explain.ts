@@ -9,6 +9,8 @@ import type { SummaryJson } from '../../contract/api/stats.ts';
 import type { CapacityJson } from '../../contract/api/topic.ts';
 import { isHeld, isOfClients, type WhyCode } from '../../core/job-why.ts';
 import { wallNow } from '../../runtime/time.ts';
+import { storeLimits } from '../../store/limits.ts';
+import { ApiRefusal } from '../daemon/api-client.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
 import {
@@ -42,7 +44,11 @@ export function register(program: Command): void {
 
 async function explain(topic: string | undefined, id: string | undefined, flags: DaemonOptions) {
   if (topic === undefined) await explainAll(flags);
-  else if (id === undefined) await explainTopic(topic, flags);
+  else if (id === undefined)
+    await explainTopic(topic, flags).catch((error: unknown) => {
+      if (!(error instanceof ApiRefusal) || error.problem.code !== 'topic_not_found') throw error;
+      throw new Exit('notFound', `${error.message}; if it is the id of a job: dq ls --id ${topic}`);
+    });
   else await explainJob(topic, id, flags);
 }
 
@@ -140,8 +146,16 @@ export function linesOf(job: JobJson, now: number): readonly (readonly [string, 
 /** '' for a time that has come: what the job waits for decides when. That of a ready job has come, whatever
  *  part of a second the clock of the reply has lost. */
 function whenOf(at: string, { state, why }: JobJson, now: number): string {
-  if (state === 'ready') return why.ahead ? ', after the jobs before it' : '';
+  if (state === 'ready' && why.ahead) return `, after the jobs before it${likely(why, now)}`;
+  if (state === 'ready') return '';
   return Date.parse(at) > now ? `, at ${shownInstant(at)}` : '';
+}
+
+/** Of more jobs than dq counts it is the earliest time. */
+function likely({ ahead, likelyAt }: JobJson['why'], now: number): string {
+  if (likelyAt === undefined) return '';
+  const word = (ahead ?? 0) < storeLimits.positionMax ? 'likely at' : 'not before';
+  return `: ${word} ${shownInstant(likelyAt)}, in ${until(likelyAt, now)}, at the pace of the last 5 minutes`;
 }
 
 /** dq finds it when the turn of the job comes. A job that was moved behind its deadline has none. */

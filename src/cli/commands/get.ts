@@ -2,7 +2,6 @@
 
 import { type Command, Option } from 'commander';
 import type { AttemptJson, FlowJson, JobJson } from '../../contract/api/job.ts';
-import { ApiRefusal } from '../daemon/api-client.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
 import { excerpt, instantOf, printData, printItems, printRecord, shownInstant } from '../output/output.ts';
@@ -26,12 +25,7 @@ export function register(program: Command): void {
 async function get(topic: string, id: string, flags: GetFlags): Promise<void> {
   if (flags.flow) return getFlow(topic, id, flags);
   const path = ['v1', 'topics', topic, 'jobs', id];
-  const { text, json: job } = await clientOf(flags)
-    .call<JobJson>({ path, needs: ['state', 'attempts'] })
-    .catch((error: unknown) => {
-      if (!(error instanceof ApiRefusal) || error.problem.code !== 'job_not_found') throw error;
-      throw new Exit('notFound', `${error.message}; dq ls --id ${id} looks in every topic`, { cause: error });
-    });
+  const { text, json: job } = await clientOf(flags).call<JobJson>({ path, needs: ['state', 'attempts'] });
   if (flags.body && job.endedAt !== undefined)
     throw new Exit('failed', `the job is ${job.state}; the end of a job removes its body`);
   if (flags.body) process.stdout.write(bytesOf(job));

@@ -7,7 +7,7 @@ import type { ReplyOf } from '../../contract/api/schema.ts';
 import type { ApiCall } from '../daemon/api-client.ts';
 import { ask, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
-import { flagNames } from '../flags.ts';
+import { atOption, flagNames } from '../flags.ts';
 import { say, shownInstant } from '../output/output.ts';
 
 interface RescheduleFlags extends DaemonOptions {
@@ -36,7 +36,7 @@ export const reschedule = {
       .argument('<topic>')
       .argument('<id>')
       .option('--delay <duration>', 'wait from now: 30s, 10m, 1h30m')
-      .option('--at <time>', 'time: RFC 3339 with an offset, or epoch milliseconds');
+      .addOption(atOption('time'));
   },
 };
 

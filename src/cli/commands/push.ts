@@ -10,7 +10,7 @@ import { readTraceContext } from '../../core/trace-context.ts';
 import { ApiRefusal, type ApiReply } from '../daemon/api-client.ts';
 import { clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
-import { flagNames } from '../flags.ts';
+import { atOption, flagNames } from '../flags.ts';
 import { cliLimits } from '../limits.ts';
 import { printData, say, shownInstant } from '../output/output.ts';
 import { pushBatch, withoutMark } from '../push-batch.ts';
@@ -33,7 +33,7 @@ export function register(program: Command): void {
     .usage('[options] [topic] [body]')
     .option('--id <id>', 'id within the topic; default: a new one')
     .option('--delay <duration>', 'wait before the callback: 30s, 10m, 1h30m')
-    .option('--at <time>', 'time of the callback: RFC 3339 with an offset, or epoch milliseconds')
+    .addOption(atOption('time of the callback'))
     .option('--mode <mode>', 'for an id that is live: replace (default), keep, reject')
     .option('--lease <duration>', 'lease of this job, for a pull topic')
     .option('--max-attempts <n>', 'attempts of this job in all; default: that of the topic')

@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import type { ReplyOf } from '../../contract/api/schema.ts';
 import type { CreatedTokenJson, listTokensSchema } from '../../contract/api/token.ts';
 import type { ApiReply } from '../daemon/api-client.ts';
-import { ask, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
+import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit, exitCodes } from '../exit.ts';
 import { gatherItems, scopesHelp } from '../flags.ts';
 import { instantOf, printData, printItems, say } from '../output/output.ts';
@@ -58,6 +58,18 @@ async function addToken(name: string, flags: AddFlags): Promise<void> {
   if (flags.json) return;
   say(`dq: ${title}, shown only once, valid within 2 s:`);
   printData(reply.json.token);
+  if ((await countOf(flags)) === 1)
+    say('dq: warning: it is the first token: from now on dq rejects every call of the API without one');
+}
+
+/** null: unknown. */
+async function countOf(flags: DaemonOptions): Promise<number | null> {
+  const call = { path: ['v1', 'tokens'], needs: ['items'] };
+  const reply = clientOf(flags).call<ReplyOf<typeof listTokensSchema>>(call);
+  return reply.then(
+    ({ json }) => json.items.length,
+    () => null,
+  );
 }
 
 async function list(flags: DaemonOptions): Promise<void> {

@@ -53,24 +53,28 @@ export interface Problem extends ProblemJson {
   /** of a topic that still has jobs: their number, and how many this call purged */
   readonly jobs?: number;
   readonly purged?: number;
+  /** of a job that has ended: how */
+  readonly state?: string;
 }
-
-const absent: ReadonlySet<string> = new Set([
-  'topic_not_found',
-  'job_not_found',
-  'token_not_found',
-  'session_not_found',
-  'shard_not_found',
-]);
 
 /** An error reply of the API. */
 export class ApiRefusal extends Exit {
   readonly problem: Problem;
-  constructor(problem: Problem, flags?: FlagNames) {
-    super(absent.has(problem.code) ? 'notFound' : 'failed', sentenceOf(problem, flags));
+  constructor(problem: Problem, { flags, path }: Partial<ApiCall> = {}) {
+    super(
+      /_not_found$/.test(problem.code) ? 'notFound' : 'failed',
+      sentenceOf(problem, flags) + wayTo(problem, path),
+    );
     this.name = 'ApiRefusal';
     this.problem = problem;
   }
+}
+
+/** To a job that the caller may have named with another topic. */
+function wayTo({ code, state }: Problem, path: ApiCall['path'] = []): string {
+  const [, , , kind, id] = path;
+  const isUnknown = code === 'job_not_found' && state === undefined && kind === 'jobs';
+  return isUnknown ? `; dq ls --id ${id} looks in every topic` : '';
 }
 
 /** One line: the messages of the fields, because `detail` only counts them; else `detail`. */
@@ -107,7 +111,7 @@ export class ApiClient {
     const json = parse(text);
     if (status >= 200 && status < 300 && hasAll(json, call.needs))
       return { status, text, json: json as T, at };
-    if (isProblem(json)) throw new ApiRefusal({ ...json, errors: json.errors ?? [] }, call.flags);
+    if (isProblem(json)) throw new ApiRefusal({ ...json, errors: json.errors ?? [] }, call);
     throw new Exit(
       'unreachable',
       `${this.#daemon.url} answers ${status}, but not like dq; is it the address of a dq daemon?`,

@@ -38,16 +38,19 @@ export async function doLongWork<Work extends BackupJson | FsckJson>(
 /** Members of each reply. */
 const operationMembers = ['id', 'state', 'done', 'skipped', 'failed'];
 
-/** Begins an operation and shows its progress until it ends. `done`: a participle. Throws Exit when the
- *  operation failed, or some jobs did. */
+interface Shown {
+  /** a participle */
+  readonly done: string;
+  readonly flags: FlagNames;
+  readonly asJson: boolean | undefined;
+}
+
+/** Begins an operation and shows its progress until it ends. Throws Exit when the operation failed, or some
+ *  jobs did. */
 export async function runOperation(
   client: ApiClient,
   input: Readonly<Record<string, unknown>>,
-  {
-    done,
-    flags,
-    asJson,
-  }: { readonly done: string; readonly flags: FlagNames; readonly asJson: boolean | undefined },
+  { done, flags, asJson }: Shown,
 ): Promise<void> {
   const path = ['v1', 'operations'];
   let { json: one, text } = await client.call<OperationJson>({

@@ -112,6 +112,9 @@ const Why = Type.Object(
     ahead: Type.Optional(
       countOrNull('ready jobs of its topic and priority that go first, at most 1,000; null: not counted', 12),
     ),
+    likelyAt: Type.Optional(
+      instant('of one job behind others: when it is likely called, at the pace of the last 5 minutes'),
+    ),
     since: Type.Optional(instant('running: start of the attempt')),
     notifier: Type.Optional(text('running: process that makes it', 'dq-notifier-0')),
     reasons: Type.Optional(Type.Array(CapacityReason, { description: 'what the notifiers say' })),

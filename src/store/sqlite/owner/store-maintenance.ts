@@ -156,7 +156,7 @@ export class StoreMaintenance {
     if (!isAbsolute(directory)) throw new Error(`${directory} is not an absolute path`);
     const damage = this.#options.registryDamage();
     if (damage !== null) throw new Error(damage);
-    if (await exists(directory)) throw new Error(`${directory} already exists`);
+    if (await exists(directory)) throw new Error(`${directory} already exists; name a new directory`);
     const fresh = `${directory}.part`;
     const [jobsCopy, registryCopy] = [join(fresh, 'jobs.db'), join(fresh, 'registry.db')];
     const copies = copiesJobs ? [{ url: frozen(path), to: jobsCopy }] : [];
