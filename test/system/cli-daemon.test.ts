@@ -395,6 +395,17 @@ describe('dq run, reschedule, push --batch', () => {
     expect((await dq(['reschedule', 'moved', 'a', '--delay', '1h'])).code).toBe(4);
   });
 
+  it('run: says what holds the job', async () => {
+    await dq(['topic', 'add', 'halted', '--callback', silent]);
+    await dq(['push', 'halted', '1', '--id', 'a', '--delay', '1h']);
+    await dq(['topic', 'pause', 'halted']);
+    await until('the pause counts', async () =>
+      (await dq(['run', 'halted', 'a'])).stderr.includes(
+        'dq: ready\ndq: warning: its topic is paused, so dq holds it\n',
+      ),
+    );
+  });
+
   it('push a file of jobs', async () => {
     await dq(['topic', 'add', 'file', '--callback', silent, '--delay', '1h']);
     const file = join(testDirectory(), 'jobs.ndjson');

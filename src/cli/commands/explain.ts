@@ -175,7 +175,7 @@ const resultOf = ({ outcome, reason, status, detail }: JobJson['attempts'][numbe
 
 type Sentences = Readonly<Partial<Record<WhyCode, string>>>;
 
-const holds: Sentences = {
+export const holds: Sentences = {
   topic_paused: 'its topic is paused, so dq holds it',
   topic_offline: 'its topic is offline, so dq holds it',
   not_registered: 'its topic is not registered, so dq holds it',

@@ -2,13 +2,15 @@
 // restores a cancelled job.
 
 import type { Command } from 'commander';
-import type { cancelSchema, MovedJobJson } from '../../contract/api/job.ts';
+import type { cancelSchema, JobJson, MovedJobJson } from '../../contract/api/job.ts';
 import type { ReplyOf } from '../../contract/api/schema.ts';
+import { isHeld } from '../../core/job-why.ts';
 import type { ApiCall } from '../daemon/api-client.ts';
-import { ask, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
+import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
 import { atOption, flagNames } from '../flags.ts';
 import { say, shownInstant } from '../output/output.ts';
+import { holds } from './explain.ts';
 
 interface RescheduleFlags extends DaemonOptions {
   readonly delay?: string;
@@ -51,7 +53,15 @@ async function cancelJob(topic: string, id: string, flags: DaemonOptions): Promi
 }
 
 async function runJob(topic: string, id: string, flags: DaemonOptions): Promise<void> {
-  await move(flags, { path: ['v1', 'topics', topic, 'jobs', id, 'run'] });
+  const path = ['v1', 'topics', topic, 'jobs', id];
+  const isReady = await move(flags, { path: [...path, 'run'] });
+  if (!isReady || flags.json) return;
+  // The job is moved; what holds it is told where it is known.
+  const why = await clientOf(flags)
+    .call<JobJson>({ path, needs: ['why'] })
+    .then(({ json }) => json.why.code)
+    .catch(() => undefined);
+  if (why !== undefined && isHeld({ code: why })) say(`dq: warning: ${holds[why]}`);
 }
 
 async function rescheduleJob(topic: string, id: string, flags: RescheduleFlags): Promise<void> {
@@ -62,11 +72,13 @@ async function rescheduleJob(topic: string, id: string, flags: RescheduleFlags):
   await move(flags, { path, query, flags: flagNames(Object.keys(query)) });
 }
 
-async function move(flags: DaemonOptions, call: ApiCall): Promise<void> {
+/** Whether the job is ready. */
+async function move(flags: DaemonOptions, call: ApiCall): Promise<boolean> {
   const { json } = await ask<MovedJobJson>(flags, { ...call, method: 'POST', needs: ['state'] });
   say(
     json.state === 'delayed'
       ? `dq: ${json.state}, due at ${shownInstant(json.dueAt, process.stderr)}`
       : `dq: ${json.state}`,
   );
+  return json.state === 'ready';
 }
