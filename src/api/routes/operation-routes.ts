@@ -197,7 +197,10 @@ async function requireRestorable(
   ids: readonly string[] | undefined,
 ): Promise<void> {
   if (journal === undefined)
-    throw new DqError('no_journal', 'kind: restore needs a journal: Redis, MySQL and journal.mode; the copy of dq backup is put in the place of the data directory');
+    throw new DqError(
+      'no_journal',
+      'kind: restore needs a journal: Redis, MySQL and journal.mode; the copy of dq backup is put in the place of the data directory',
+    );
   const [id] = ids ?? [];
   if (topic === undefined || id === undefined || ids?.length !== 1) return;
   const [row] = await journal.db.rows([{ topic, id }]);

@@ -56,7 +56,7 @@ async function runJob(topic: string, id: string, flags: DaemonOptions): Promise<
   const path = ['v1', 'topics', topic, 'jobs', id];
   const isReady = await move(flags, { path: [...path, 'run'] });
   if (!isReady || flags.json) return;
-  // The job is moved; what holds it is told where it is known.
+  // The job has moved; a failed look at it changes nothing.
   const why = await clientOf(flags)
     .call<JobJson>({ path, needs: ['why'] })
     .then(({ json }) => json.why.code)
