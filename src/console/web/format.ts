@@ -63,7 +63,7 @@ export function durationParts(ms: number): { readonly value: string; readonly un
 /** "in 4 min 49 s", "2 min ago" or "just now", by the daemon's clock. */
 export function relative(epochMs: number): string {
   const ms = epochMs - daemonNow();
-  if (ms < 0 && ms > -1_000) return t('just_now');
+  if (ms <= 0 && ms > -1_000) return t('just_now');
   return t(ms >= 0 ? 'in_time' : 'time_ago', { time: duration(Math.abs(ms)) });
 }
 

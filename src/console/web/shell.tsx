@@ -264,7 +264,6 @@ function TopBar({ me, at, failed }: { me: MeJson; at: number | null; failed: boo
   return (
     <header class="bar">
       <Crumbs at={place.value} />
-      <FindBox />
       {at === null ? null : (
         <span class={failed ? 'live off' : 'live'}>
           {failed ? (
@@ -277,6 +276,7 @@ function TopBar({ me, at, failed }: { me: MeJson; at: number | null; failed: boo
           )}
         </span>
       )}
+      <FindBox />
       <LanguageButton place="desk" />
       <ThemeButton />
       <button

@@ -70,7 +70,8 @@ export function draw(host: HTMLElement, drawing: Drawing): Drawn {
     {
       width: Math.max(120, host.clientWidth),
       height,
-      padding: [8, 8, 0, 0],
+      // The last label of time is as wide beside its point.
+      padding: [8, 18, 0, 0],
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
       scales: { x: { time: true }, y: isLog ? { distr: 3, range: stepsAround } : { range: fromZero } },

@@ -38,7 +38,7 @@ export const Incidents = ({
     columns={{
       incident: {
         head: t('incident'),
-        look: 'text',
+        ...{ look: 'text', width: 'w4' },
         cell: (one) => (
           <span class="two">
             {t(`incident_${one.kind}`)}
