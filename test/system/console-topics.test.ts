@@ -258,7 +258,7 @@ describe('a topic', () => {
     );
     await page.goto(`${site.url}/topics/bad`);
     await page.locator('.title .pill', { hasText: 'Failing' }).waitFor();
-    await card(page, 'Traffic').locator('canvas').waitFor();
+    await card(page, 'Traffic').locator('svg.chart').waitFor();
     await card(page, 'Failed attempts').getByText('status 502').waitFor();
 
     await page.goto(`${site.url}/topics?owner=li.wei`);
@@ -277,7 +277,7 @@ describe('a topic', () => {
     await site.addTopic('drawn');
     const page = await site.open('/');
     const throughput = card(page, 'Throughput');
-    await throughput.locator('canvas').waitFor();
+    await throughput.locator('svg.chart').waitFor();
     await button(throughput, 'View as table').click();
     await throughput.getByRole('columnheader', { name: 'Delivered' }).waitFor();
     // It begins a few steps before the first one that is recorded, not an hour before.
@@ -286,7 +286,7 @@ describe('a topic', () => {
     // Earlier minutes are not recorded, which is not 0.
     expect(await throughput.locator('tbody tr').last().textContent()).toContain('–');
     await button(throughput, 'View as chart').click();
-    await throughput.locator('canvas').waitFor();
+    await throughput.locator('svg.chart').waitFor();
     await page.getByRole('link', { name: '7 d' }).click();
     await page.waitForURL(/range=7d/);
     await throughput.getByText('per 2 h').waitFor();

@@ -1,13 +1,13 @@
 // A card with lines over time: the chart, its legend with the values under the pointer, and the same numbers
-// as a table. The library of the chart is loaded with the first one.
+// as a table.
 
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
-import { axisClock, clock } from '../format.ts';
+import { useState } from 'preact/hooks';
+import { clock } from '../format.ts';
 import { Button, Card, Empty } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
-import { language, t } from '../words/words.ts';
-import type { Line } from './draw.ts';
+import { t } from '../words/words.ts';
+import { type Line, Lines } from './lines.tsx';
 
 /** Rows of a table: a screen scrolls through them. */
 const rowsMax = 240;
@@ -41,8 +41,9 @@ function fromFirst(times: PlotProps['at'], lines: PlotProps['lines']): Pick<Plot
   };
 }
 
-export function Plot({ title, note, width, end, valueText, empty, ...rest }: PlotProps) {
-  const { at, lines } = fromFirst(rest.at, rest.lines);
+export function Plot({ title, note, width, end, valueText, empty, ...more }: PlotProps) {
+  const { at: times, lines: all, ...shape } = more;
+  const { at, lines } = fromFirst(times, all);
   const [isTable, setTable] = useState(false);
   const [hover, setHover] = useState<number | null>(null);
   const isEmpty = at !== null && !lines.some(({ values }) => values.some((value) => value !== null));
@@ -72,7 +73,7 @@ export function Plot({ title, note, width, end, valueText, empty, ...rest }: Plo
         <Table title={title} at={at} lines={lines} valueText={valueText} />
       ) : (
         <div class="body">
-          <Canvas {...rest} title={title} at={at} lines={lines} valueText={valueText} onHover={setHover} />
+          <Lines {...{ title, at, lines, valueText, hover }} {...shape} onHover={setHover} />
           <p class="legend">
             {lines.map(({ label, colour, values }) => {
               const value = hover === null ? null : (values[hover] ?? null);
@@ -89,59 +90,6 @@ export function Plot({ title, note, width, end, valueText, empty, ...rest }: Plo
       )}
     </Card>
   );
-}
-
-function Canvas({
-  title,
-  at,
-  lines,
-  isUnfinished,
-  isLog = false,
-  valueText,
-  onHover,
-}: Pick<PlotProps, 'title' | 'lines' | 'isUnfinished' | 'isLog' | 'valueText'> & {
-  at: readonly number[];
-  onHover: (index: number | null) => void;
-}) {
-  const host = useRef<HTMLDivElement>(null);
-  const [themes, setThemes] = useState(0);
-  useEffect(() => {
-    const next = (): void => setThemes((n) => n + 1);
-    const watch = new MutationObserver(next);
-    watch.observe(document.documentElement, { attributeFilter: ['data-theme'] });
-    const scheme = matchMedia('(prefers-color-scheme: dark)');
-    scheme.addEventListener('change', next);
-    return () => {
-      watch.disconnect();
-      scheme.removeEventListener('change', next);
-    };
-  }, []);
-  // A poll without news draws nothing again.
-  const drawn = JSON.stringify([at, lines, isUnfinished, themes, language.value]);
-  useEffect(() => {
-    const { current } = host;
-    if (current === null) return;
-    let end = (): void => {};
-    let ended = false;
-    void import('./draw.ts').then(({ draw }) => {
-      if (ended) return;
-      const isLong = (at.at(-1) ?? 0) - (at[0] ?? 0) > 26 * 3_600_000;
-      const timeText = (ms: number): string => axisClock(ms, isLong);
-      const height = current.clientHeight;
-      const plot = draw(current, { at, lines, isUnfinished, isLog, height, valueText, timeText, onHover });
-      const sizes = new ResizeObserver(() => plot.resize(current.clientWidth));
-      sizes.observe(current);
-      end = () => {
-        sizes.disconnect();
-        plot.end();
-      };
-    });
-    return () => {
-      ended = true;
-      end();
-    };
-  }, [drawn]);
-  return <div class="plot" ref={host} role="img" aria-label={title} />;
 }
 
 function Table({

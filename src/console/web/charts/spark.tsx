@@ -45,7 +45,7 @@ export function Spark({
 }
 
 /** Recorded steps side by side: pairs of index and value. */
-function runsOf(values: readonly (number | null)[]): (readonly [number, number])[][] {
+export function runsOf(values: readonly (number | null)[]): (readonly [number, number])[][] {
   const runs: (readonly [number, number])[][] = [[]];
   for (const [n, value] of values.entries())
     if (value === null) runs.push([]);
