@@ -277,7 +277,9 @@ describe('a topic', () => {
     await site.addTopic('drawn');
     const page = await site.open('/');
     const throughput = card(page, 'Throughput');
-    await throughput.locator('svg.chart').waitFor();
+    await throughput.locator('svg.chart').hover();
+    // The legend has the values under the pointer.
+    await throughput.locator('.legend b', { hasText: /^[\d–]/ }).first().waitFor();
     await button(throughput, 'View as table').click();
     await throughput.getByRole('columnheader', { name: 'Delivered' }).waitFor();
     // It begins a few steps before the first one that is recorded, not an hour before.
