@@ -279,7 +279,10 @@ describe('a topic', () => {
     const throughput = card(page, 'Throughput');
     await throughput.locator('svg.chart').hover();
     // The legend has the values under the pointer.
-    await throughput.locator('.legend b', { hasText: /^[\d–]/ }).first().waitFor();
+    await throughput
+      .locator('.legend b', { hasText: /^[\d–]/ })
+      .first()
+      .waitFor();
     await button(throughput, 'View as table').click();
     await throughput.getByRole('columnheader', { name: 'Delivered' }).waitFor();
     // It begins a few steps before the first one that is recorded, not an hour before.
