@@ -181,7 +181,7 @@ export const texts = {
   delivery: ['Delivery', '投递'],
   edit: ['Edit', '编辑'],
   sentence_call: ['Sends {call} with a timeout of {timeout}.', '发送 {call}，超时 {timeout}。'],
-  leases_out: ['Leases out', '已租出'],
+  leases_out: ['Leases out', '未应答的租约'],
   lease_of: ['lease {lease}', '租约 {lease}'],
   sentence_pull: ['Clients pull the jobs, each with a lease of {lease}.', '客户端拉取任务，租约为 {lease}。'],
   sentence_publish: [
@@ -203,7 +203,7 @@ export const texts = {
   ],
   why_not_called: ['Why jobs wait', '任务等待的原因'],
   per_notifier: ['what each notifier says now', '各通知进程的当前说明'],
-  no_reason: ['Nothing holds this topic.', '没有任何限制。'],
+  no_reason: ['Nothing holds this topic.', '没有使任务等待的原因。'],
   settings_note: ['saved changes apply on all instances within 2 s', '保存后 2 秒内在所有实例生效'],
   pause: ['Pause', '暂停'],
   resume: ['Resume', '恢复'],
@@ -498,7 +498,7 @@ export const texts = {
   dead_because: ['Died by', '成为死信的原因'],
   dead_unapplied: [
     'Dead letters cannot be filtered by {query}. This list ignores it.',
-    '死信不能按 {query} 筛选，此列表忽略它。',
+    '死信不能按 {query} 筛选，列表忽略了这个条件。',
   ],
   cause_none: ['no attempt', '没有尝试'],
   today: ['Today', '今日'],
@@ -671,7 +671,7 @@ export const texts = {
   trial_failed: ['The attempt failed: {reason}. dq tries again.', '本次尝试失败：{reason}。dq 会重试。'],
   trial_failed_blocked_address: [
     'egress.policy or egress.deny blocks 127.0.0.1, so the notifier did not call the receiver.',
-    'egress.policy 或 egress.deny 禁止 127.0.0.1，没有发出请求。',
+    'egress.policy 或 egress.deny 禁止 127.0.0.1，所以通知进程没有调用接收方。',
   ],
   trial_topic_exists: [
     'A topic trial.hello exists that is not of a trial. Remove it first.',
@@ -715,7 +715,7 @@ export const texts = {
   own_code: ['Next: push from your code', '下一步：在代码中推送'],
   own_code_text: [
     'Set an ID if a repeated push must not create a second job. Reply with a 2xx status and a short body when the job is done.',
-    '若重复推送不得产生第二个任务，请设置 ID。任务完成后，请应答 2xx 状态码和简短内容。',
+    '如果重复推送不能产生第二个任务，请设置 ID。任务完成后，请应答 2xx 状态码和简短的正文。',
   ],
   console_access: ['Console access', '控制台访问'],
   access_without_token: [
@@ -742,7 +742,7 @@ export const texts = {
   ],
   here_leased: [
     'A notifier has reserved the job, and none of this instance says that it calls it. Another instance calls it, or dq returns it when its lease ends.',
-    '任务已被通知进程领取，但本实例没有通知进程在调用它：另一个实例正在调用，或租约结束后任务回到队列。',
+    '任务已被通知进程领取，但本实例没有通知进程在调用它：可能由另一个实例调用；否则租约结束后，dq 使任务回到待投递。',
   ],
   here_topic_paused: [
     'The job is due. Its topic is paused, so dq holds it.',
@@ -814,7 +814,7 @@ export const texts = {
   ],
   here_dead_poison: [
     'Several notifiers died or fell silent while they called this job, so dq calls it no more.',
-    '多个通知进程在调用它时退出或无应答，dq 不再尝试投递。',
+    '多个通知进程在投递这个任务时退出或没有应答，dq 不再尝试投递。',
   ],
   here_dead_expired: ['Its deadline passed, so no attempt follows.', '截止时间已过，不再尝试。'],
   here_dead_nacked: [
@@ -864,8 +864,8 @@ export const texts = {
     '{status} is not in {statuses}; dq did not evaluate the retry rule.',
     '{status} 不在 {statuses} 中；未计算重试规则。',
   ],
-  failed_rule: ['The retry rule matched.', '命中重试规则。'],
-  failed_rule_values: ['The retry rule matched: {values}.', '命中重试规则：{values}。'],
+  failed_rule: ['The retry rule matched.', '重试规则成立。'],
+  failed_rule_values: ['The retry rule matched: {values}.', '重试规则成立：{values}。'],
   failed_timeout: ['The call did not end within the timeout.', '调用没有在超时前完成。'],
   failed_connect: ['No connection to the receiver.', '无法连接接收方。'],
   failed_dns: ['The host name has no usable answer.', '主机名没有可用的解析结果。'],
@@ -1006,7 +1006,7 @@ export const texts = {
   test_call_too_many_test_calls: ['Too many test calls. Wait a minute', '测试调用过于频繁，请一分钟后再试'],
   test_call_unavailable: ['No notifier answers. Try again', '没有通知进程应答，请重试'],
   test_next_ack: ['A job would be delivered.', '任务将视为已投递。'],
-  test_next_retry: ['A job would be tried again after {time}.', '任务将在 {time} 后重试。'],
+  test_next_retry: ['A job would be tried again after {time}.', '任务将在 {time}后重试。'],
   test_next_bury: ['A job would become a dead letter.', '任务将成为死信。'],
   test_next_none: [
     'The name server did not answer in time. No request was sent.',
@@ -1022,7 +1022,7 @@ export const texts = {
   test_empty_body: ['(empty)', '（空）'],
   // Store, alerts, configuration, doctor, processes, access
   store_registry: ['Topics, tokens and statistics: {place}.', '主题、令牌和统计：{place}。'],
-  registry_embedded: ['registry.db beside the jobs', '任务文件旁的 registry.db'],
+  registry_embedded: ['registry.db beside the jobs', '与任务文件同一目录的 registry.db'],
   store_embedded_note: [
     'Embedded store. Use Redis for several machines.',
     '内置存储。多台机器请使用 Redis。',
@@ -1039,30 +1039,33 @@ export const texts = {
   store_fails: ['Fails', '故障'],
   disk_free: ['{used} of {all} of this disk used, {free} free', '此磁盘共 {all}，已用 {used}，可用 {free}'],
   durability: ['Durability', '持久性'],
-  durability_embedded: ['Safe on kill -9 of dq and on a power cut.', 'dq 被 kill -9 或断电均不丢失。'],
+  durability_embedded: [
+    'Safe on kill -9 of dq and on a power cut.',
+    'dq 被 kill -9 或断电时，都不丢失任务。',
+  ],
   durability_always: [
     'Safe on kill -9 of dq and of Redis, and on a power cut. A failover may lose writes.',
-    'dq 或 Redis 被 kill -9、断电均不丢失。故障切换可能丢失写入。',
+    'dq 或 Redis 被 kill -9 或断电时，都不丢失任务。故障切换可能丢失写入。',
   ],
   durability_sync: [
     'Safe on kill -9 and a power cut of dq and of Redis, and when Redis loses all data.',
-    'dq 或 Redis 被 kill -9、断电、Redis 数据全部丢失均不丢失。',
+    'dq 或 Redis 被 kill -9、断电，或 Redis 丢失全部数据时，都不丢失任务。',
   ],
   durability_everysec: [
     'Safe on kill -9 of dq. A power cut may lose up to 2 s.',
-    'dq 被 kill -9 不丢失。断电最多丢失 2 秒。',
+    'dq 被 kill -9 时不丢失任务。断电最多可能丢失 2 秒的任务。',
   ],
   durability_no: [
     'Safe on kill -9 of dq. A power cut loses what the system had not written.',
-    'dq 被 kill -9 不丢失。断电会丢失系统尚未写盘的部分。',
+    'dq 被 kill -9 时不丢失任务。断电会丢失系统尚未写盘的部分。',
   ],
   durability_snapshots: [
     'Safe on kill -9 of dq. A restart of Redis loses all changes since its last snapshot.',
-    'dq 被 kill -9 不丢失。Redis 重启会丢失上次快照之后的变更。',
+    'dq 被 kill -9 时不丢失任务。Redis 重启会丢失上次快照之后的全部变更。',
   ],
   durability_memory: [
     'Safe on kill -9 of dq. A restart of Redis loses every job.',
-    'dq 被 kill -9 不丢失。Redis 重启会丢失全部任务。',
+    'dq 被 kill -9 时不丢失任务。Redis 重启会丢失全部任务。',
   ],
   durability_unknown: [
     'Unknown: dq may not read the configuration of Redis.',
@@ -1109,7 +1112,7 @@ export const texts = {
   journal_no_mysql: ['MySQL does not answer.', 'MySQL 无应答。'],
   journal_restores: ['Restores', '恢复记录'],
   journal_heal: ['Redis lost changes', 'Redis 丢失变更'],
-  journal_lost_shard: ['Shard removed as lost', '按丢失移除的分片'],
+  journal_lost_shard: ['Shard removed as lost', '因丢失而移除的分片'],
   journal_shipped: ['Late changes', '迟到的变更'],
   journal_counts: ['{put} put back, {removed} removed', '恢复 {put} 个，移除 {removed} 个'],
   journal_restore: ['Restore jobs', '恢复任务'],
@@ -1121,8 +1124,8 @@ export const texts = {
   journal_every_topic: ['Every topic', '所有主题'],
   journal_overdue: ['Overdue jobs', '逾期任务'],
   journal_overdue_fire: ['Call at once', '立即调用'],
-  journal_overdue_spread: ['Call within 10 min, at random', '在 10 分钟内随机调用'],
-  journal_overdue_skip: ['End as purged', '按清除结束'],
+  journal_overdue_spread: ['Call within 10 min, at random', '10 分钟内在随机时间调用'],
+  journal_overdue_skip: ['End as purged', '直接结束，记为已清除'],
   journal_count_only: ['Only count the jobs', '只统计任务数'],
   journal_topic_missing: ['Give a topic', '请填写主题'],
   remove_lost_journal_text: [
@@ -1253,7 +1256,7 @@ export const texts = {
   reload_question: ['Reload dq?', '重新加载 dq？'],
   reload_text: [
     'New processes start with the configuration and the code on disk, and take over. Running callbacks finish. A reload that is rejected changes nothing. The console reconnects by itself.',
-    '新进程以磁盘上的配置和代码启动并接替工作。正在进行的回调会完成。被拒绝的重新加载不改变任何东西。控制台会自动重新连接。',
+    '新进程以磁盘上的配置和代码启动并接替工作。正在进行的回调会完成。重新加载被拒绝时，一切不变。控制台会自动重新连接。',
   ],
   reloading: ['Reloading.', '正在重新加载。'],
   reload_rejected: [
@@ -1326,9 +1329,9 @@ export const texts = {
   duration_how: ['timeout {timeout} · p50 {p50}', '超时 {timeout} · p50 {p50}'],
   of_count: ['of {count}', '/ {count}'],
   per_instance: ['on each instance', '每个实例'],
-  failing_strip: ['{percent} % of attempts failed in the last 5 min', '最近 5 分钟 {percent} % 的尝试失败'],
+  failing_strip: ['{percent} % of attempts failed in the last 5 min', '最近 5 分钟有 {percent}% 的尝试失败'],
   failing_strip_row: ['The last {count} attempts failed', '最近 {count} 次尝试全部失败'],
-  failing_strip_today: ['{percent} % of the attempts of today failed', '今天 {percent} % 的尝试失败'],
+  failing_strip_today: ['{percent} % of the attempts of today failed', '今日有 {percent}% 的尝试失败'],
   failing_strip_reason: [' ({reason})', '（{reason}）'],
   failing_strip_text: ['dq retries these jobs.', 'dq 会重试这些任务。'],
   failing_strip_held: [
@@ -1458,7 +1461,7 @@ export const texts = {
   ],
   choice_false: ['No', '否'],
   choice_true: ['Yes', '是'],
-  leave_text: ['Your changes are lost.', '您的更改将丢失。'],
+  leave_text: ['Your changes are lost.', '未保存的更改将丢失。'],
   leave: ['Leave', '离开'],
   stay: ['Stay', '留下'],
   revision: ['revision {number}', '修订 {number}'],
