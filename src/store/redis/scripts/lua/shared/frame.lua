@@ -16,7 +16,7 @@ if head[1] ~= ARGV[1] then
 end
 
 -- The open moves from a jobs.db into this bucket (moving.lua), between blanks; nil: none.
-local moving = head[10] and ' ' .. head[10] .. ' '
+local moving = head[10] and (' ' .. head[10] .. ' ') or nil
 
 -- The note: all changes with numbers above `from` may be lost; id, drawn when it was made; phase (`ends`,
 -- then `jobs`). nil: none. After the healing its id alone is kept (healed): a number known from before it
