@@ -48,6 +48,38 @@ const healing = (title: string) => ({ file: 'test/fault/journal-healing.test.ts'
 
 export const mutants: readonly Mutant[] = [
   {
+    name: 'end-without-an-entry-while-a-move-is-open',
+    edit: { file: `${lua}/shared/ends.lua`, text: ' or moving ~= nil', by: '' },
+    test: role('mover', 'a late put revives nothing: during the move by the entry of the end'),
+  },
+  {
+    name: 'put-of-a-closed-move',
+    edit: {
+      file: `${lua}/restore.lua`,
+      text: 'moving and moving:find(',
+      by: "'' and string.find(' ', ' ') or moving and moving:find(",
+    },
+    test: role('mover', 'a late put revives nothing: during the move by the entry of the end'),
+  },
+  {
+    name: 'jobs-db-delivers-while-it-is-left',
+    edit: {
+      file: 'src/store/sqlite/owner/operations.ts',
+      text: "  'jobs.reserve',\n  'dead.requeue',",
+      by: "  'dead.requeue',",
+    },
+    test: role('mover', 'jobs.db delivers nothing, takes no new id, and changes only reserved jobs'),
+  },
+  {
+    name: 'job-of-an-old-reading-changes-in-jobs-db',
+    edit: {
+      file: 'src/store/sqlite/engine/engine.ts',
+      text: '?.state !== reserved) return leavingFailure;',
+      by: ' === undefined) return leavingFailure;',
+    },
+    test: role('mover', 'jobs.db delivers nothing, takes no new id, and changes only reserved jobs'),
+  },
+  {
     name: 'rows-by-number',
     edit: {
       file: jobRow,

@@ -2,6 +2,7 @@
 // Redis. A mistake that few worlds meet names the faults that it needs.
 
 import type { SimulatedMutant } from './mutants.ts';
+import { moveMutants } from './simulated-moves.ts';
 import { shardMutants } from './simulated-shards.ts';
 import { standbyMutants } from './simulated-standby.ts';
 
@@ -261,6 +262,7 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
 
 export const simulatedRedisMutants: readonly SimulatedMutant[] = [
   ...edits.map((mutant) => ({ ...mutant, store: 'redis' as const })),
+  ...moveMutants,
   ...shardMutants,
   ...standbyMutants,
 ];

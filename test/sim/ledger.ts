@@ -435,7 +435,12 @@ export class Ledger {
     this.#tell(`The store ends ${name}, which it does not have.`);
   }
 
-  /** A row of the journal is put back. */
+  /** A push that is stored elsewhere, and may arrive. */
+  knows(tag: string, body: Buffer): void {
+    this.#bodies.set(tag, body);
+  }
+
+  /** A row of the journal is put back, or a job of a jobs.db arrives. */
   restored(row: RestoredRow): void {
     const { topic, id, version, origin, dueAt, failures, deadAt, isTold } = row;
     const key = keyOf(row);
@@ -465,7 +470,7 @@ export class Ledger {
     this.stored.set(tag, this.stored.get(tag) ?? this.lost.get(tag) ?? version);
     this.lost.delete(tag);
     if (state === 'dead' && !isTold) this.#options.mails.diedAgain(version, topic, key);
-    this.#tell(`The journal puts back ${key}, ${state}, with push ${tag}.`);
+    this.#tell(`The store gets ${key}, ${state}, with push ${tag}.`);
   }
 
   /** A job that came back is removed, because the journal has its end. */

@@ -127,6 +127,7 @@ function storeOf({ scene, process }: WorkerOptions): StoreSeams {
         single.begin('store', process);
         disk.follow(engine);
         if (scene.redis === null) follower.follow(engine);
+        scene.left?.follow(engine);
         ledger.storeStarted(scene.redis === null);
         return engine;
       },

@@ -17,6 +17,7 @@ import type { MailServer } from './mail.ts';
 import type { Network } from './network.ts';
 import type { Occasions } from './occasions.ts';
 import type { OperationRules } from './operation-rules.ts';
+import type { LeftJobs } from './redis/left-jobs.ts';
 import type { RedisSide } from './redis/redis-side.ts';
 import type { Single } from './single.ts';
 import type { TopicTable } from './topics.ts';
@@ -63,6 +64,8 @@ export interface Scene {
   readonly lead: Lead | null;
   /** null: without one */
   readonly journal: JournalSide | null;
+  /** in jobs.db, from before Redis; null: none */
+  left: LeftJobs | null;
   /** null: the jobs are in the embedded store */
   readonly redis: RedisSide | null;
 }

@@ -1,6 +1,7 @@
 // What operators do in a world beside its faults: schedules (schedules.ts), operations (operations.ts),
-// removals of topics (removals.ts) and changes of the shard list (redis/shard-changes.ts). A part of the
-// worlds has them. Some actions kill dq-upkeep or dq-store in one of the steps that follow.
+// removals of topics (removals.ts), changes of the shard list (redis/shard-changes.ts) and the move of a
+// jobs.db (redis/left-jobs.ts). A part of the worlds has them. Some actions kill dq-upkeep or dq-store in one
+// of the steps that follow.
 // Invariant: they draw from streams of their own, so that the rest of a world stays the same without them.
 
 import type { Dice } from '../../scripts/dice.ts';
@@ -11,11 +12,11 @@ import { seconds } from './ledger.ts';
 import type { Server } from './roles.ts';
 import type { Scene } from './scene.ts';
 
-export const workKinds = ['schedules', 'operations', 'removals', 'shards'] as const;
+export const workKinds = ['schedules', 'operations', 'removals', 'shards', 'moves'] as const;
 export type WorkKind = (typeof workKinds)[number];
 
 const share: Readonly<Record<WorkKind, number>> = {
-  ...{ schedules: 0.12, operations: 0.12, removals: 0.12, shards: 0.06 },
+  ...{ schedules: 0.12, operations: 0.12, removals: 0.12, shards: 0.06, moves: 0.06 },
 };
 
 /** One world of three has some. */

@@ -32,6 +32,7 @@ import { Producers } from './producers.ts';
 import { PullClients } from './pull-clients.ts';
 import { Punctuality } from './punctuality.ts';
 import { Receivers } from './receivers.ts';
+import { LeftJobs } from './redis/left-jobs.ts';
 import { type RedisGround, RedisSide, redisUrls } from './redis/redis-side.ts';
 import { ShardChanges } from './redis/shard-changes.ts';
 import { RegistryTables } from './registry.ts';
@@ -110,6 +111,7 @@ export class World {
   readonly #ticks: Ticks;
   readonly #removals: Removals;
   readonly #changes: ShardChanges | null;
+  readonly #left: LeftJobs | null;
   #isCalm = false;
   readonly #parts: string[] = [];
   readonly #scene: Scene;
@@ -148,6 +150,7 @@ export class World {
       retryUnitMs: config['retry.unit'],
     };
     const hasJournal = config['mysql.url'] !== '';
+    const isLost = this.#kinds.includes('instanceDown');
     const drawn = plan.works ?? drawWorks(loop.stream('works'));
     const changesShards = ground !== null && !hasJournal && drawn.includes('shards');
     const first = new Ledger(toLedger);
@@ -172,6 +175,7 @@ export class World {
     const canWork: Readonly<Record<WorkKind, boolean>> = {
       ...{ schedules: !hasJournal, removals: !hasJournal, shards: changesShards },
       operations: !hasJournal && machines === 1,
+      moves: ground !== null && !hasJournal && machines === 1 && lead === null && !isLost,
     };
     this.#workKinds = drawn.filter((kind) => canWork[kind]);
     const ofJournal = { loop, judge, ledger, network, occasions, peerWaitMs, shards };
@@ -208,6 +212,7 @@ export class World {
       redis,
       journal,
       lead,
+      left: null,
     };
     const own = { instance: instances[0], prefix: '', incarnations: { masters: 0, workers: 0 } };
     this.#scene = {
@@ -225,6 +230,9 @@ export class World {
     this.#removals = new Removals(this.#scene, operators);
     const changes = changesShards && redis !== null ? new ShardChanges(this.#scene, redis, operators) : null;
     if (changes !== null) this.#tables.watches.push(changes.watch);
+    const left = this.#workKinds.includes('moves') ? new LeftJobs(this.#scene, operators) : null;
+    this.#left = left;
+    this.#scene.left = left;
     ledger.isMoving = changes !== null;
     this.#changes = changes;
     const works: Readonly<Partial<Record<WorkKind, Work>>> = {
@@ -232,6 +240,7 @@ export class World {
       operations: new OperatorsWork(this.#scene, operators, operations, this.#receivers),
       removals: this.#removals,
       ...(changes === null ? {} : { shards: changes }),
+      ...(left === null ? {} : { moves: left }),
     };
     this.#works = this.#workKinds.flatMap((kind) => works[kind] ?? []);
     this.#tables.watches.push(this.#ticks.watch, operations.watch, this.#removals.watch);
@@ -265,7 +274,9 @@ export class World {
     const first = this.#scene;
     const { loop, judge, network } = first;
     const isLost = this.#kinds.includes('instanceDown');
-    const isAlone = !isLost && first.lead === null && !loop.stream('instances').chance(pairShare);
+    const hasOneJobsDb = this.#workKinds.includes('moves');
+    const isSingle = !isLost && first.lead === null && !loop.stream('instances').chance(pairShare);
+    const isAlone = hasOneJobsDb || isSingle;
     if (!isOnRedis || isAlone) return [first];
     const db = memoryDatabase();
     this.#databases.push(db);
@@ -308,6 +319,7 @@ export class World {
       ...this.#scene.operations.counts,
       ...this.#removals.counts,
       ...this.#changes?.counts,
+      ...this.#left?.counts,
     };
     const pulls = this.#clients.counts;
     const numbers = {

@@ -165,7 +165,8 @@ export function readRestores({ args, reply }: Ran): {
     const record = Buffer.concat([Buffer.from([flags]), Buffer.alloc(13), tail]);
     const body = (flags & 32) === 0 ? readRecord(record, tail).body : (apart.shift() ?? tail);
     const kind = answers.uint(1);
-    answers.slice(restoreBytes[kind] ?? 0);
+    const namesChange = kind === 1 || kind === 7;
+    if (!namesChange || isRecorded(args)) answers.slice(restoreBytes[kind] ?? 0);
     const deadAt = state === 3 ? deathAt : null;
     if (kind === 1) put.push({ ...key, version, origin, dueAt, failures, body, deadAt, isTold });
     else if (kind === 2) removed.push(key);

@@ -1,0 +1,48 @@
+// Mistakes in the move of a jobs.db to Redis, each of which must break a rule in a simulated world
+// (test/sim/redis/left-jobs.ts). Those that need a store without a history are in mutants.ts.
+
+import type { SimulatedMutant } from './mutants.ts';
+
+const mover = 'src/upkeep/mover.ts';
+
+const edits: readonly Omit<SimulatedMutant, 'store' | 'works' | 'shards'>[] = [
+  {
+    name: 'move-forgets-before-the-put',
+    faults: 'kill,cut,redisKill',
+    edit: {
+      file: mover,
+      text: 'const outcomes = await this.#leaving.arrivals.put(move, jobs);',
+      by: 'await this.#leaving.calls.forget(jobs);\n    const outcomes = await this.#leaving.arrivals.put(move, jobs);',
+    },
+  },
+  {
+    name: 'change-without-its-put',
+    faults: 'kill,cut,redisKill',
+    edit: {
+      file: 'src/store/moving-store.ts',
+      text: 'const arrived = jobs.length === 0 ? [] : await this.#put(this.name(move), jobs);',
+      by: "const arrived = jobs.map(() => 'target' as const);",
+    },
+  },
+  {
+    name: 'move-forgets-what-redis-lost',
+    faults: 'redisForgets,redisFailover,redisKill',
+    edit: { file: mover, text: 'if (losses !== this.#losses) this.#beginAgain(losses);', by: '' },
+  },
+  {
+    name: 'move-ends-with-jobs-left',
+    faults: 'kill,cut',
+    edit: {
+      file: 'src/store/sqlite/engine/leaving.ts',
+      text: 'if (this.#jobs() > 0 || this.#owesAlerts()) return false;',
+      by: '',
+    },
+  },
+];
+
+export const moveMutants: readonly SimulatedMutant[] = edits.map((mutant) => ({
+  ...mutant,
+  store: 'redis',
+  works: 'moves',
+  shards: 1,
+}));
