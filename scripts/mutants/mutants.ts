@@ -80,6 +80,15 @@ export const mutants: readonly Mutant[] = [
     test: role('mover', 'jobs.db delivers nothing, takes no new id, and changes only reserved jobs'),
   },
   {
+    name: 'move-ends-with-a-lease-left',
+    edit: {
+      file: 'src/store/sqlite/engine/leaving.ts',
+      text: 'if (this.#jobs() > 0 || this.#owesAlerts()) return false;',
+      by: '',
+    },
+    test: role('mover', 'moves each job with all its members, and ends when the last lease is over'),
+  },
+  {
     name: 'rows-by-number',
     edit: {
       file: jobRow,

@@ -29,15 +29,6 @@ const edits: readonly Omit<SimulatedMutant, 'store' | 'works' | 'shards'>[] = [
     faults: 'redisForgets,redisFailover,redisKill',
     edit: { file: mover, text: 'if (losses !== this.#losses) this.#beginAgain(losses);', by: '' },
   },
-  {
-    name: 'move-ends-with-jobs-left',
-    faults: 'kill,cut',
-    edit: {
-      file: 'src/store/sqlite/engine/leaving.ts',
-      text: 'if (this.#jobs() > 0 || this.#owesAlerts()) return false;',
-      by: '',
-    },
-  },
 ];
 
 export const moveMutants: readonly SimulatedMutant[] = edits.map((mutant) => ({

@@ -104,7 +104,11 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
       t: { delayed: 2, ready: 1, reserved: 1, dead: 1 },
     });
     await mover.start();
-    await time.passUntil('all but the lease', async () => (await moving.calls.state()).jobs === 1);
+    const state = await time.passUntil('all but the lease', async () => {
+      const now = await moving.calls.state();
+      return now.jobs === 1 && (mover.problem !== null || now.move === null) ? now : null;
+    });
+    expect(state.move).not.toBeNull();
     expect(await read((key) => under.store.jobs.get(key))).toEqual(before);
     expect(await moving.store.jobs.get(keyOf(leased))).toMatchObject({
       state: 'reserved',

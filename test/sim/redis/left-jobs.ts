@@ -125,10 +125,10 @@ export class LeftJobs implements Work {
     const { leaving, moves } = engine;
     const forget = leaving.forget.bind(leaving);
     leaving.forget = (jobs) => {
-      const before = this.#stored();
+      const listed = this.#stored();
       forget(jobs);
-      const after = this.#stored();
-      for (const [key, { version }] of before) if (!after.has(key)) this.#checkForgotten(key, version);
+      const kept = this.#stored();
+      for (const [key, { version }] of listed) if (!kept.has(key)) this.#checkForgotten(key, version);
     };
     const reserve = moves.reserve.bind(moves);
     moves.reserve = (...given) => {
