@@ -44,7 +44,7 @@ it('names the trouble of each topic, since when, what waits, how late, and what 
   // A number, and the parts of its sum.
   expect(await failing.locator('td').nth(3).textContent()).toBe('40 due · 4 delayed');
   // Its jobs wait for their next attempts: the row says when, and since when the first one was due.
-  await failing.getByText(/s · next in/).waitFor();
+  await failing.getByText(/^next in/).waitFor();
   await failing.getByRole('link', { name: 'Attempts' }).waitFor();
 
   await site.addTopic('shop.held');

@@ -126,8 +126,8 @@ function tilesOf(data: SummaryJson, series: SeriesJson | null): readonly TileFac
       value: perMinute(newest(series, 'delivered')),
       ...(newest(series, 'delivered') === null ? {} : { unit: t('per_minute') }),
       how:
-        series === null
-          ? ''
+        series === null || newest(series, 'pushed') === null
+          ? t('no_attempts_5m')
           : t('pushed_n', {
               count: perMinute(newest(series, 'pushed')),
               time: duration(series.step * 1_000),
@@ -281,18 +281,19 @@ function Troubles({ attention, attentionCount, topics }: SummaryJson) {
             cell: ({ since }) => (since === null ? '–' : <Time at={since} text={relative} />),
           },
           waiting: {
-            ...{ head: t('jobs_wait'), look: 'right', isNamed: true },
+            ...{ head: t('jobs_wait'), look: 'right nowrap', isNamed: true },
             cell: ({ topic, states }) => (
               <span class="two">
                 <a href={hrefQuery(['jobs'], { topic })}>{number(waiting(states))}</a>
-                <small>{waitingText(states)}</small>
+                <small class="num">{waitingText(states)}</small>
               </span>
             ),
+            card: ({ states }) => waitingText(states),
           },
           late: {
             ...{ head: t('late_time'), look: 'right nowrap', isNamed: true },
             cell: Late,
-            card: (line) => (line.oldest === null && line.next === null ? null : <Late {...line} />),
+            card: lateText,
           },
           dead: {
             ...{ head: t('dead_letters'), look: 'right', isNamed: true },
@@ -326,20 +327,26 @@ function causeOf({ reasons: [first], failure, oldest }: TopicAttentionJson): str
   return first === 'late' || first === 'unknown_broker' ? why || failed : failed || why;
 }
 
-/** How long the oldest due job waits, or when the next one is due, and how long that waits after its first
- *  attempt was due; it leads to the job. */
-function Late({ topic, oldest, next }: TopicAttentionJson) {
-  if (oldest !== null) {
-    const since = Date.parse(oldest.firstDueAt ?? oldest.dueAt);
-    return <a href={href('jobs', topic, oldest.id)}>{duration(daemonNow() - since)}</a>;
-  }
-  if (next === null) return <>–</>;
-  const { firstDueAt } = next;
-  const late = firstDueAt == null ? '–' : duration(daemonNow() - Date.parse(firstDueAt));
+/** Since when the oldest due job waits, or else the one that is due next, after its first attempt was due. */
+const lateSince = ({ oldest, next }: TopicAttentionJson): string | null =>
+  (oldest === null ? next?.firstDueAt : (oldest.firstDueAt ?? oldest.dueAt)) ?? null;
+
+function lateText(line: TopicAttentionJson): string | null {
+  const since = lateSince(line);
+  return since === null ? null : duration(daemonNow() - Date.parse(since));
+}
+
+/** It leads to the job. Where none is due, it says when the next one is. */
+function Late(line: TopicAttentionJson) {
+  const job = line.oldest ?? line.next;
+  if (job === null) return <>–</>;
+  const link = <a href={href('jobs', line.topic, job.id)}>{lateText(line) ?? '–'}</a>;
+  if (line.oldest !== null) return link;
   return (
-    <a class="soft" href={href('jobs', topic, next.id)}>
-      {t('next_due', { late, time: relative(Date.parse(next.dueAt)) })}
-    </a>
+    <span class="two">
+      {link}
+      <small class="num">{t('next_due', { time: relative(Date.parse(job.dueAt)) })}</small>
+    </span>
   );
 }
 

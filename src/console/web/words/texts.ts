@@ -152,7 +152,7 @@ export const texts = {
   jobs_wait: ['Jobs waiting', '等待的任务'],
   waiting_how: ['{due} due · {delayed} delayed', '到期 {due} · 延迟 {delayed}'],
   late_time: ['Late by', '延误'],
-  next_due: ['{late} · next {time}', '{late} · {time}到期'],
+  next_due: ['next {time}', '{time}到期'],
 
   topic: ['Topic', '主题'],
   state: ['State', '状态'],
@@ -979,7 +979,7 @@ export const texts = {
   endpoint_origin: ['Address', '地址'],
   success_rate_5: ['Success rate (5 min)', '成功率（5 分钟）'],
   of_attempts: ['of {count} {count:attempt|attempts}', '共 {count} 次尝试'],
-  duration_p95_5m: ['Callback duration p95 (5 min)', '回调耗时 p95（5 分钟）'],
+  duration_p95_5m: ['Duration p95 (5 min)', '耗时 p95（5 分钟）'],
   duration_p95: ['Callback duration p95', '回调耗时 p95'],
   failures_in_row: ['Failures in a row', '连续失败'],
   endpoint_last_success: ['Last success', '最近成功'],
