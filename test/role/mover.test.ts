@@ -217,6 +217,9 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     });
     expect(await put()).toEqual([{ kind: 'closed' }]);
     expect(await under.store.jobs.get(keyOf('ready'))).toBeNull();
+    await moving.store.jobs.push([jobOf('later')]);
+    await moving.store.jobs.cancel([keyOf('later')]);
+    expect(await under.store.history.get(keyOf('later'))).toBeNull();
   });
 
   it('bulk work and lists wait for the end, or name what they lack', async () => {
