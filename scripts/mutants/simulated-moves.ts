@@ -20,7 +20,7 @@ const edits: readonly Omit<SimulatedMutant, 'store' | 'works' | 'shards'>[] = [
     faults: 'kill,cut,redisKill',
     edit: {
       file: 'src/store/moving-store.ts',
-      text: 'const arrived = jobs.length === 0 ? [] : await this.#put(this.name(move), jobs);',
+      text: 'const arrived = jobs.length === 0 ? [] : await this.#put(move, jobs);',
       by: "const arrived = jobs.map(() => 'target' as const);",
     },
   },

@@ -137,15 +137,13 @@ export async function storeConnectionOf({ init, title, log }: Worker): Promise<S
 
 /** The store over Redis while this instance has a jobs.db with jobs; null: Redis is not in force. */
 export async function movingStoreOf(
-  { init }: Worker,
   store: Store,
   { store: source, leaving }: StoreConnection,
 ): Promise<MovingStore | null> {
   const { arrivals } = store;
   if (arrivals === undefined) return null;
   const { MovingStore } = await import('../store/moving-store.ts');
-  const name = (move: number) => `${init.instance}.${move}`;
-  return new MovingStore(store, arrivals, { store: source, leaving, name });
+  return new MovingStore(store, arrivals, { store: source, leaving });
 }
 
 /** Key of the texts of pull leases; read at the first lease, when the key file exists. */

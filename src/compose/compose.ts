@@ -214,7 +214,7 @@ async function openStores(worker: Worker, parts: Parts, name: OtherRole) {
   );
   const jobs = redis === null ? connection.store : withLeftBehind(redis.store, connection.store.admin);
   const inForce = journal?.over(jobs) ?? jobs;
-  const moving = await movingStoreOf(worker, inForce, connection);
+  const moving = await movingStoreOf(inForce, connection);
   const store = moving?.store ?? inForce;
   const clock = new StoreClock(() => store.admin.clock());
   return { connection, mysql, registry, journal, redis, moving, topics, store, clock };

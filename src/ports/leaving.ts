@@ -67,14 +67,15 @@ export type Arrived =
   | { readonly kind: 'closed' }
   | StoreFailure;
 
-/** The store in force, as the target of moves. */
+/** The store in force, as the target of moves. `move`: its number in jobs.db, a time in µs, which no other
+ *  instance has; the number of an instance can change during a move. */
 export interface Arrivals {
   /** While a move is open, every end leaves an entry, and none is removed. */
-  open(move: string): Promise<void>;
-  close(move: string): Promise<void>;
+  open(move: number): Promise<void>;
+  close(move: number): Promise<void>;
   /** Puts jobs that are absent, or here in an older version. A repeat changes nothing, also after the job has
    *  ended. */
-  put(move: string, jobs: readonly LeavingJob[]): Promise<readonly Arrived[]>;
+  put(move: number, jobs: readonly LeavingJob[]): Promise<readonly Arrived[]>;
   /** Changes after each moment in which a server may have lost data; read after an answer of each of them. */
   losses(): Promise<number>;
   isNearlyFull(): boolean;

@@ -51,8 +51,6 @@ export interface LeavingStore {
   readonly jobs: JobStore;
   /** the store in force */
   readonly arrivals: Arrivals;
-  /** of a move, in the store in force */
-  readonly name: (move: number) => string;
   /** none: it has no jobs, for ever · held: it has some, and no move is open. Rejects with StoreError. */
   look(): Promise<'none' | 'held' | 'moving'>;
 }

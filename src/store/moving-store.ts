@@ -23,11 +23,10 @@ import { leavingFailure, StoreError, type StoreFailure } from '../ports/store-er
 import { monotonicNow, sleep } from '../runtime/time.ts';
 import { storeLimits } from './limits.ts';
 
-/** The jobs.db of this instance. `name`: of a move, in Redis */
+/** The jobs.db of this instance. */
 export interface Source {
   readonly store: Store;
   readonly leaving: LeavingJobs;
-  readonly name: (move: number) => string;
 }
 
 type Phase = 'none' | 'held' | 'moving';
@@ -46,7 +45,6 @@ export class MovingStore {
   readonly calls: LeavingJobs;
   readonly jobs: JobStore;
   readonly arrivals: Arrivals;
-  readonly name: Source['name'];
   /** none: for ever, because jobs.db takes no new jobs */
   #phase: Phase = 'held';
   #lookedAt = Number.NEGATIVE_INFINITY;
@@ -56,7 +54,6 @@ export class MovingStore {
     this.arrivals = arrivals;
     this.calls = source.leaving;
     this.jobs = source.store.jobs;
-    this.name = source.name;
     this.#source = source.store;
     this.store = {
       ...target,
@@ -160,7 +157,7 @@ export class MovingStore {
     }
     if (move === null) return found.map((job) => (job === null ? 'target' : held));
     const jobs = found.filter((job): job is LeavingJob => job !== null && job !== 'reserved');
-    const arrived = jobs.length === 0 ? [] : await this.#put(this.name(move), jobs);
+    const arrived = jobs.length === 0 ? [] : await this.#put(move, jobs);
     let at = 0;
     return found.map((job) => {
       if (job === null) return 'target';
@@ -172,7 +169,7 @@ export class MovingStore {
   }
 
   /** Redis does not know the move at its begin, and after it has lost its last writes: the mover tells it. */
-  async #put(move: string, jobs: readonly LeavingJob[]): Promise<readonly ('target' | StoreFailure)[]> {
+  async #put(move: number, jobs: readonly LeavingJob[]): Promise<readonly ('target' | StoreFailure)[]> {
     const outcomes = await this.arrivals.put(move, jobs);
     return outcomes.map((outcome) => {
       if (outcome.kind === 'here') return 'target';

@@ -37,6 +37,8 @@ export class Mover extends Agent {
   /** what jobs.db still has to forget, oldest first */
   #puts: Put[] = [];
   #problem: string | null = null;
+  /** monotonicNow() when the target closed the move that ended; null: it has not, or none has */
+  #closedAt: number | null = null;
 
   constructor(ctx: RoleContext, leaving: LeavingStore, isJournalBehind: () => boolean) {
     super({
@@ -59,7 +61,7 @@ export class Mover extends Agent {
   }
 
   async #step(): Promise<number> {
-    const { calls, arrivals, name } = this.#leaving;
+    const { calls, arrivals } = this.#leaving;
     if ((await this.#leaving.look()) === 'none') return limits.loopSleepMsMax;
     const state = await calls.state();
     const { move } = state;
@@ -73,29 +75,37 @@ export class Mover extends Agent {
     if (this.#problem !== null) return upkeepLimits.moveWaitMs;
     const began = monotonicNow();
     const { jobs, next } = await calls.page(this.#next);
-    if (jobs.length > 0 && !(await this.#put(name(move), jobs))) return upkeepLimits.moveWaitMs;
+    if (jobs.length > 0 && !(await this.#put(move, jobs))) return upkeepLimits.moveWaitMs;
     this.#next = next ?? undefined;
     // Pushes and callbacks have half of the time.
     return Math.min(monotonicNow() - began, limits.loopSleepMsMax);
   }
 
-  /** No move is open. The target closes one that ended. */
+  /** No move is open. The target closes one that ended, again if a server may have lost that: an open move
+   *  keeps an entry of every end. */
   async #rest({ ended }: LeavingState): Promise<number> {
-    const { calls, arrivals, name } = this.#leaving;
+    const { calls, arrivals } = this.#leaving;
     this.#opened = null;
     this.#problem = null;
-    if (ended !== null) {
-      await arrivals.close(name(ended));
-      await calls.closed();
-      this.#ctx.log.notice('mover: all jobs of jobs.db are in Redis');
+    if (ended === null) return upkeepLimits.moveWaitMs;
+    const losses = await arrivals.losses();
+    if (this.#closedAt === null || losses !== this.#losses) {
+      await arrivals.close(ended);
+      this.#losses = losses;
+      this.#closedAt = monotonicNow();
     }
+    const leftMs = this.#closedAt + upkeepLimits.moveForgetMs - monotonicNow();
+    if (leftMs > 0) return leftMs;
+    await calls.closed();
+    this.#closedAt = null;
+    this.#ctx.log.notice('mover: all jobs of jobs.db are in Redis');
     return upkeepLimits.moveWaitMs;
   }
 
   async #open(move: number, { jobs }: LeavingState): Promise<void> {
-    const { arrivals, name } = this.#leaving;
+    const { arrivals } = this.#leaving;
     const losses = await arrivals.losses();
-    await arrivals.open(name(move));
+    await arrivals.open(move);
     this.#opened = move;
     this.#beginAgain(losses);
     this.#ctx.log.notice('mover: moves the jobs of jobs.db to Redis', { jobs });
@@ -113,7 +123,7 @@ export class Mover extends Agent {
   }
 
   /** False: the target knows no such move any more, or puts back what it has lost. */
-  async #put(move: string, jobs: readonly LeavingJob[]): Promise<boolean> {
+  async #put(move: number, jobs: readonly LeavingJob[]): Promise<boolean> {
     const outcomes = await this.#leaving.arrivals.put(move, jobs);
     if (outcomes.some(({ kind }) => kind === 'closed')) {
       this.#opened = null;

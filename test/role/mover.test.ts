@@ -33,7 +33,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     const { arrivals } = under.store;
     if (arrivals === undefined) throw new Error('no arrivals');
     const { store, leaving } = source.client;
-    const moving = new MovingStore(under.store, arrivals, { store, leaving, name: (move) => `7.${move}` });
+    const moving = new MovingStore(under.store, arrivals, { store, leaving });
     const mover = new Mover({ log: silentLog } as unknown as RoleContext, moving, () => false);
     await owned('test', Promise.resolve({ stop: () => mover.drain(1_000) }));
     return {
@@ -173,7 +173,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     const { jobs } = moving.store;
     const first = await moving.calls.page(null);
     // As the mover does at its begin.
-    await arrivals.open(`7.${move}`);
+    await arrivals.open(move as number);
     expect(await jobs.cancel([keyOf('ready')])).toEqual([{ kind: 'cancelled', inFlight: false }]);
     expect(await jobs.get(keyOf('ready'))).toBeNull();
     expect(await jobs.push([jobOf('retried', { mode: 'keep' })])).toMatchObject([
@@ -199,7 +199,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
   it('a late put revives nothing: during the move by the entry of the end, after it by its name', async () => {
     const { time, under, moving, mover, arrivals, lease } = await opened({ keepHistory: false });
     const { move } = await moving.calls.begin();
-    const name = `7.${move}`;
+    const name = move as number;
     await arrivals.open(name);
     const { jobs: page } = await moving.calls.page(null);
     const put = () => arrivals.put(name, page);
@@ -220,6 +220,21 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     await moving.store.jobs.push([jobOf('later')]);
     await moving.store.jobs.cancel([keyOf('later')]);
     expect(await under.store.history.get(keyOf('later'))).toBeNull();
+  });
+
+  it('a close that a server has lost is repeated before jobs.db forgets the move', async () => {
+    const { time, under, moving, mover, lease } = await opened();
+    const { move } = await moving.calls.begin();
+    await mover.start();
+    await time.passUntil('all but the lease', async () => (await moving.calls.state()).jobs === 1);
+    await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
+    const named = () => under.raw.hget('{dq:0}:n', 'moving');
+    await time.passUntil('the close', async () => (await named()) === null);
+    expect((await moving.calls.state()).ended).toBe(move);
+    await under.raw.hset('{dq:0}:n', 'moving', `${move}`);
+    await under.raw.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await ends(time, moving);
+    expect(await named()).toBeNull();
   });
 
   it('bulk work and lists wait for the end, or name what they lack', async () => {

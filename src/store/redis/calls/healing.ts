@@ -124,7 +124,7 @@ async function putRows(
 /** The store as the target of moves. A job that arrives is put as a row of the journal would be: live jobs
  *  and ends of this version, or of a higher one, stay. */
 export function arrivalCalls(shards: Shards): Arrivals {
-  const tell = async (move: string, isOpen: 0 | 1) => {
+  const tell = async (move: number, isOpen: 0 | 1) => {
     for (const partition of shards.partitions) await shards.run('moving', partition, [move, isOpen]);
   };
   return {
@@ -132,7 +132,7 @@ export function arrivalCalls(shards: Shards): Arrivals {
     close: (move) => tell(move, 0),
     async put(move, jobs) {
       const rows = jobs.map(rowOfLeaving);
-      const outcomes = await putRows(shards, rows, { allowed: noNote, open: 'put', move });
+      const outcomes = await putRows(shards, rows, { allowed: noNote, open: 'put', move: String(move) });
       return outcomes.map((outcome): Arrived => {
         if (outcome.kind === 'not_stored' || outcome.kind === 'unknown') return outcome;
         if (outcome.kind === 'other_note') return { kind: 'closed' };

@@ -77,7 +77,7 @@ export class Shard {
   #pendingBytes = 0;
   /** logged already: a loop calls again at once */
   readonly #failingScripts = new Set<ScriptName>();
-  /** lost connections, and detected losses of data */
+  /** lost connections, of a Cluster also those of one node, and detected losses of data */
   #losses = 0;
 
   constructor(options: ShardOptions) {
@@ -112,6 +112,10 @@ export class Shard {
         connectTcp: options.connectTcp,
       },
     );
+    // Of a Cluster: the other nodes stay connected while a failover of one loses its last changes.
+    this.#client.on('-node', () => {
+      this.#losses += 1;
+    });
   }
 
   /** '' until the marker was read */
