@@ -1355,6 +1355,7 @@ export const texts = {
   audit_in_logs: ['The log files of kind audit have all entries.', 'audit 类日志文件包含全部记录。'],
   download_csv: ['Download CSV', '下载 CSV'],
   tab_changes: ['Changes', '变更'],
+  act_beginMove: ['Move of jobs.db begun', '开始迁移 jobs.db'],
   act_createTopic: ['Topic created', '创建主题'],
   act_patchTopic: ['Topic changed', '修改主题'],
   act_removeTopic: ['Topic deleted', '删除主题'],

@@ -1,7 +1,7 @@
 // Defines each verb of the socket: read from its frame, run on the engine, written as its answer. Owns no
 // transaction: `changes` tells group.ts which kind the verb needs.
 
-import type { LeavingJobs } from '../../../ports/leaving.ts';
+import type { LeavingJobs, LeavingState } from '../../../ports/leaving.ts';
 import { leavingFailure, StoreError, type StoreFailure } from '../../../ports/store-error.ts';
 import {
   ruleOf,
@@ -206,7 +206,17 @@ function operationOf(verb: StoreVerb, { read, isNoop = () => false }: Act): Oper
   };
 }
 
-/** The calls of a file that is left; one of a file in force is a mistake of the program. */
+/** Of a file in force nothing is left. */
+const inForce: LeavingState = {
+  jobs: 0,
+  owesAlerts: false,
+  move: null,
+  startedAt: null,
+  total: null,
+  ended: null,
+};
+
+/** The calls of a file that is left; a change of a file in force is a mistake of the program. */
 const leavingCalls = (changes: Operation['changes'], methods: readonly (keyof LeavingJobs)[]): Operation => ({
   changes,
   isPush: false,
@@ -216,7 +226,8 @@ const leavingCalls = (changes: Operation['changes'], methods: readonly (keyof Le
     const { method, args } = r.json() as LeavingCall;
     if (!methods.includes(method)) throw new ProtocolError(`unknown method ${method}`);
     return one(({ leaving, isLeaving }) => {
-      if (!isLeaving) throw new StoreError({ kind: 'not_stored', code: 'not_leaving' });
+      if (!isLeaving && method !== 'state') throw new StoreError({ kind: 'not_stored', code: 'not_leaving' });
+      if (!isLeaving) return (w) => w.text(packed(inForce));
       const result = (leaving[method] as (...given: readonly unknown[]) => unknown)(...args);
       return (w) => w.text(packed(result));
     });
