@@ -78,24 +78,26 @@ export interface Examination {
   readonly relinked?: number;
 }
 
+export interface Counts {
+  /** the topics with jobs */
+  readonly topics: Readonly<Record<string, StateCounts>>;
+  /** how long the first of `oldest` has been due; null without one */
+  readonly oldestOverdueMs: number | null;
+  /** The overdue jobs that have been due the longest, ready or not promoted yet: one of each topic, the
+   *  longest first, at most limits.oldestMax. Of jobs that were due at once, any. Behind thousands of
+   *  delayed ones that are overdue, further ones may be missing. */
+  readonly oldest: readonly LateJob[];
+  /** as in Page: parts whose jobs are not counted */
+  readonly missing?: readonly string[];
+}
+
 export interface StoreAdmin {
   /** `held`: topics whose due jobs do not count as overdue: they wait on purpose. `pulled`: topics whose
-   *  ready jobs do not, because they wait for a client; a delayed one waits for a timer. */
-  counts(
-    held?: readonly string[],
-    pulled?: readonly string[],
-  ): Promise<{
-    /** the topics with jobs */
-    readonly topics: Readonly<Record<string, StateCounts>>;
-    /** how long the first of `oldest` has been due; null without one */
-    readonly oldestOverdueMs: number | null;
-    /** The overdue jobs that have been due the longest, ready or not promoted yet: one of each topic, the
-     *  longest first, at most limits.oldestMax. Of jobs that were due at once, any. Behind thousands of
-     *  delayed ones that are overdue, further ones may be missing. */
-    readonly oldest: readonly LateJob[];
-    /** as in Page: parts whose jobs are not counted */
-    readonly missing?: readonly string[];
-  }>;
+   *  ready jobs do not, because they wait for a client; a delayed one waits for a timer. Few topics: a store
+   *  may need the names many times. */
+  counts(held?: readonly string[], pulled?: readonly string[]): Promise<Counts>;
+  /** The same of these topics alone. */
+  countsOf(topics: readonly string[]): Promise<Counts>;
   /** Removes jobs of one topic in any state, at most max (≤ limits.bulkMax). Their leases are lost; owed
    *  alerts stay owed. */
   purgeTopic(

@@ -89,6 +89,7 @@ export const storeVerbs = {
   'alerts.stateOf': { frame: 57, kind: 'cold', changes: 'nothing', again: true },
   // On disk: after a power cut its number would be drawn again.
   'admin.moment': { frame: 58, kind: 'cold', changes: 'full', again: true },
+  'admin.countsOf': { frame: 61, kind: 'cold', changes: 'nothing', again: true },
   'surveys.scan': { kind: 'survey', changes: 'nothing', again: true },
   'surveys.horizon': { kind: 'survey', changes: 'nothing', again: true },
   'surveys.deadGroups': { kind: 'survey', changes: 'nothing', again: true },

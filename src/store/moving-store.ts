@@ -9,6 +9,7 @@
 
 import type { EndedJob, JobKey, JobSnapshot } from '../core/job.ts';
 import type {
+  Counts,
   FinishOutcome,
   JobStore,
   OnStored,
@@ -68,7 +69,8 @@ export class MovingStore {
       alerts: this.#alerts(),
       admin: {
         ...target.admin,
-        counts: (...args) => this.#counts(...args),
+        counts: (...args) => this.#counts((admin) => admin.counts(...args)),
+        countsOf: (topics) => this.#counts((admin) => admin.countsOf(topics)),
         purgeTopic: (...args) => this.#whole(() => target.admin.purgeTopic(...args)),
       },
       surveys: {
@@ -251,10 +253,10 @@ export class MovingStore {
     return work();
   }
 
-  async #counts(...args: Parameters<Store['admin']['counts']>): ReturnType<Store['admin']['counts']> {
-    const here = await this.#target.admin.counts(...args);
+  async #counts(countsIn: (admin: Store['admin']) => Promise<Counts>): Promise<Counts> {
+    const here = await countsIn(this.#target.admin);
     if ((await this.look()) !== 'moving') return here;
-    const left = await this.#source.admin.counts(...args);
+    const left = await countsIn(this.#source.admin);
     const topics = new Map<string, StateCounts>(Object.entries(here.topics));
     for (const [topic, its] of Object.entries(left.topics)) {
       const { delayed, ready, reserved, dead } = topics.get(topic) ?? none;

@@ -7,7 +7,7 @@ import { formatDuration } from '../core/duration.ts';
 import { messageOf } from '../core/errors.ts';
 import { heldText } from '../core/held-topics.ts';
 import { givenUp, givenUpDetail } from '../core/incident.ts';
-import type { StateCounts, StoreAdmin, StoreHealth, StoreServer } from '../ports/job-store.ts';
+import type { Counts, StateCounts, StoreAdmin, StoreHealth, StoreServer } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
 import type { RoleName } from '../process/messages.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
@@ -55,12 +55,9 @@ interface Lateness {
   readonly topics: Set<string>;
 }
 
-/** Who takes the jobs of a topic now: `held`: the topic is paused, offline, unknown or unreadable. */
-type Delivery = 'dq' | 'clients' | 'held';
+/** Topics whose jobs dq does not call. `held`: the topic is paused, offline, unknown or unreadable. */
+type UncalledTopics = Readonly<Record<'clients' | 'held', readonly string[]>>;
 
-type TopicsByDelivery = Readonly<Record<Delivery, readonly string[]>>;
-
-type Counts = Awaited<ReturnType<StoreAdmin['counts']>>;
 type Waiting = Pick<Counts, 'oldestOverdueMs' | 'oldest'>;
 const noneWaits: Waiting = { oldestOverdueMs: null, oldest: [] };
 
@@ -85,7 +82,7 @@ export class HealthChecker extends Agent {
   /** monotonicNow() of the next check of the lateness */
   #latenessAt = 0;
   /** topics with jobs at the last check */
-  #topics: TopicsByDelivery = { dq: [], clients: [], held: [] };
+  #topics: UncalledTopics = { clients: [], held: [] };
   /** server → monotonicNow() of its first failure in a row */
   readonly #downSince = new Map<string, number>();
   /** logged and still in effect */
@@ -214,8 +211,8 @@ export class HealthChecker extends Agent {
     const rounds = partitions() > upkeepLimits.fewPartitions ? upkeepLimits.latenessRounds : 1;
     const previous = this.#topics;
     let counts = await admin.counts(previous.held, previous.clients);
-    this.#topics = this.#byDelivery(Object.keys(counts.topics));
-    const { dq, clients, held } = this.#topics;
+    this.#topics = this.#uncalledOf(Object.keys(counts.topics));
+    const { clients, held } = this.#topics;
     // Usually the same topics as before: then one count is enough.
     const isSame = isSameSet(held, previous.held) && isSameSet(clients, previous.clients);
     if (!isSame) counts = await admin.counts(held, clients);
@@ -228,22 +225,20 @@ export class HealthChecker extends Agent {
     if (times.lateMs !== Number.POSITIVE_INFINITY)
       await this.#judge(this.#delivered, counts, counts.topics, times.lateMs);
     const isJudged = pullLateMs !== Number.POSITIVE_INFINITY && clients.length > 0;
-    const waiting = isJudged ? await admin.counts([...dq, ...held]) : noneWaits;
+    const waiting = isJudged ? await admin.countsOf(clients) : noneWaits;
     await this.#judge(this.#pulled, waiting, counts.topics, pullLateMs);
   }
 
-  #byDelivery(names: readonly string[]): TopicsByDelivery {
-    const found = { dq: [] as string[], clients: [] as string[], held: [] as string[] };
-    for (const name of names) found[this.#deliveryOf(name)].push(name);
+  #uncalledOf(names: readonly string[]): UncalledTopics {
+    const found = { clients: [] as string[], held: [] as string[] };
+    for (const name of names) {
+      const topic = this.#options.topics.get(name);
+      // An unreadable topic, too, whose state and delivery are unknown: /readyz warns of it, and its jobs
+      // would hide a later lateness of other topics.
+      if (topic?.state !== 'active') found.held.push(name);
+      else if (topic.delivery === 'pull') found.clients.push(name);
+    }
     return found;
-  }
-
-  #deliveryOf(name: string): Delivery {
-    const topic = this.#options.topics.get(name);
-    // So does an unreadable topic, whose state and delivery are unknown: /readyz warns of it, and its jobs
-    // would hide a later lateness of other topics.
-    if (topic?.state !== 'active') return 'held';
-    return topic.delivery === 'pull' ? 'clients' : 'dq';
   }
 
   async #judge(
@@ -278,8 +273,8 @@ export class HealthChecker extends Agent {
       .open()
       .find(({ kind, about }) => kind === incident.kind && about === incident.about);
     const names = new Set([...topics, ...(begun?.oldest === undefined ? [] : [begun.oldest.topic])]);
-    const held = [...names]
-      .filter((name) => this.#deliveryOf(name) === 'held' && waitingIn(stored[name]) > 0)
+    const held = this.#uncalledOf([...names])
+      .held.filter((name) => waitingIn(stored[name]) > 0)
       .map((name) => heldText(name, this.#options.topics.get(name)?.state, waitingIn(stored[name])));
     return [...(held.length < names.size || held.length === 0 ? [ended] : []), ...held].join('; ');
   }

@@ -60,6 +60,7 @@ export async function openModelStore(model: Model = new Model()): Promise<StoreU
     },
     admin: {
       counts: (...args) => step(() => model.counts(...args)),
+      countsOf: (topics) => step(() => model.countsOf(topics)),
       purgeTopic: (topic, max) =>
         step(() =>
           model.purge(

@@ -566,18 +566,35 @@ export class Model extends ModelState {
     return { kind: 'done', startedAt: this.now(), endedAt: this.now(), result };
   }
 
-  counts(
-    held: readonly string[] = [],
-    pulled: readonly string[] = [],
-  ): Awaited<ReturnType<port.StoreAdmin['counts']>> {
+  counts(held: readonly string[] = [], pulled: readonly string[] = []): port.Counts {
+    return this.#countsOf(() => true, held, pulled);
+  }
+
+  countsOf(topics: readonly string[]): port.Counts {
+    return this.#countsOf(
+      ({ topic }) => topics.includes(topic),
+      this.all()
+        .map(({ topic }) => topic)
+        .filter((topic) => !topics.includes(topic)),
+      [],
+    );
+  }
+
+  #countsOf(
+    isCounted: (job: { readonly topic: string }) => boolean,
+    held: readonly string[],
+    pulled: readonly string[],
+  ): port.Counts {
     const of = (topic: string, state: JobState) =>
       this.inState(state).filter((job) => job.topic === topic).length;
     // fromEntries, because assignment would fail for a topic named `__proto__`.
     const topics = Object.fromEntries(
-      this.all().map(({ topic }) => [
-        topic,
-        Object.fromEntries(jobStates.map((state) => [state, of(topic, state)])) as port.StateCounts,
-      ]),
+      this.all()
+        .filter(isCounted)
+        .map(({ topic }) => [
+          topic,
+          Object.fromEntries(jobStates.map((state) => [state, of(topic, state)])) as port.StateCounts,
+        ]),
     );
     const forgotten = this.inState('delayed').filter((job) => job.dueAt <= this.now());
     const ready = this.inState('ready').filter(({ topic }) => !pulled.includes(topic));

@@ -316,7 +316,12 @@ export class RandomOperations extends Dice {
     if (this.chance(0.7)) {
       const held = topics.filter(() => this.chance(0.2));
       const pulled = topics.filter(() => this.chance(0.2));
-      const call = (store: port.Store) => countsOf(store, held, pulled);
+      if (this.chance(0.3)) {
+        const call = (store: port.Store) => judgedCounts(store, () => store.admin.countsOf(held));
+        return { what: 'countsOf', given: held, alone: true, call };
+      }
+      const call = (store: port.Store) =>
+        judgedCounts(store, () => store.admin.counts(held, pulled), held, pulled);
       return { what: 'counts', given: [held, pulled], alone: true, call };
     }
     const topic = this.pick(topics);
@@ -330,8 +335,13 @@ export class RandomOperations extends Dice {
 }
 
 /** Of jobs that were due at once, a store may name any. */
-async function countsOf(store: port.Store, held: readonly string[], pulled: readonly string[]) {
-  const { oldest, ...counts } = await store.admin.counts(held, pulled);
+async function judgedCounts(
+  store: port.Store,
+  ask: () => Promise<port.Counts>,
+  held: readonly string[] = [],
+  pulled: readonly string[] = [],
+) {
+  const { oldest, ...counts } = await ask();
   const isRight = await Promise.all(
     oldest.map(async ({ topic, id, dueAt }) => {
       const job = await store.jobs.get({ topic, id });

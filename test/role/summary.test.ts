@@ -328,6 +328,32 @@ describe('topics that need attention', () => {
     expect(all.body.attention[0]).toMatchObject(late);
   });
 
+  it('a caller of few topics costs the store no names of other ones', async () => {
+    const names: string[] = [];
+    const dq = await startIntake({
+      store: (store) => ({
+        ...store,
+        admin: new Proxy(store.admin, {
+          get: (target, name: keyof typeof store.admin) => {
+            const call = (target[name] as (...args: readonly unknown[]) => unknown).bind(target);
+            return (...args: readonly unknown[]) => {
+              if (name.startsWith('counts')) names.push(...(args.flat() as string[]));
+              return call(...args);
+            };
+          },
+        }),
+      }),
+    });
+    const others = Array.from({ length: limits.oldestMax }, (_, n) => `other.${n}`);
+    for (const topic of ['slow.one', ...others]) {
+      await dq.api('POST', '/v1/topics', { topic, callbackUrl });
+      await dq.push(topic, '1', '?delay=0');
+    }
+    const token = await tokenFor(dq, ['slow.*']);
+    expect((await dq.call('GET', '/v1/summary', token)).status).toBe(200);
+    expect(names).toEqual(['slow.one']);
+  });
+
   it('a topic whose clients pull is listed where no client takes its due jobs', async () => {
     const { dq, attention } = await startWith([], []);
     for (const topic of ['pull.idle', 'pull.busy', 'pull.new'])

@@ -14,7 +14,7 @@ import type { FoundJob, JobState } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import { First } from '../../core/lists.ts';
 import type { KnownTopic } from '../../core/topic/topic.ts';
-import type { DeadGroup, StoreAdmin } from '../../ports/job-store.ts';
+import type { Counts, DeadGroup } from '../../ports/job-store.ts';
 import type { MasterQuestions } from '../../process/master-questions.ts';
 import type { Questions } from '../../process/questions.ts';
 import type { RoleContext } from '../../process/role.ts';
@@ -28,8 +28,6 @@ import { readFirstDue } from './job-json.ts';
 import type { StatLine } from './stats-table.ts';
 
 type Reason = (typeof attentionReasons)[number];
-
-type Counted = Awaited<ReturnType<StoreAdmin['counts']>>;
 
 /** One pass over the topics of a caller. */
 export interface AttentionLook {
@@ -65,7 +63,7 @@ export class TopicAttention {
   async begin(
     globs: readonly string[],
     maySee: (topic: string) => boolean,
-    counted: Counted,
+    counted: Counts,
   ): Promise<AttentionLook> {
     const [failures, late] = await Promise.all([
       topicFailures((asked) => this.#counts(asked), globs),
@@ -120,19 +118,19 @@ export class TopicAttention {
   }
 
   /** Since when the oldest job of a topic is due, by topic. Where topics that are held, or that the caller
-   *  may not see, could hide others, the store counts again without them. */
-  async #lateOf(maySee: (topic: string) => boolean, counted: Counted): Promise<ReadonlyMap<string, number>> {
+   *  may not see, could hide others, the store counts the rest again. */
+  async #lateOf(maySee: (topic: string) => boolean, counted: Counts): Promise<ReadonlyMap<string, number>> {
     const { topics, store } = this.#role;
     const isJudged = (topic: string) => maySee(topic) && topics.get(topic)?.state === 'active';
     let { oldest } = counted;
     const judged = oldest.filter(({ topic }) => isJudged(topic)).length;
     if (oldest.length >= limits.oldestMax && judged < contractLimits.attentionMax) {
-      const others: string[] = [];
+      const those: string[] = [];
       for (const [at, topic] of Object.keys(counted.topics).entries()) {
-        if (!isJudged(topic)) others.push(topic);
+        if (isJudged(topic)) those.push(topic);
         if (at % useCaseLimits.topicsPerTurn === 0) await turn();
       }
-      oldest = (await store.admin.counts(others).catch(() => counted)).oldest;
+      oldest = (await store.admin.countsOf(those).catch(() => counted)).oldest;
     }
     return new Map(oldest.map(({ topic, dueAt }) => [topic, dueAt]));
   }

@@ -77,6 +77,8 @@ export const redisLimits = {
   scanPiece: 500,
   /** Jobs of one piece of a walk: some 0.3 ms, and at most 250 KB with the longest records. */
   walkPiece: 100,
+  /** Topics of one countsOf: some 5 ms. */
+  countsPiece: 500,
   horizonPiece: 50,
   deadPiece: 250,
   /** Pause between the steps of looking through a shard for jobs of earlier lists. */

@@ -137,6 +137,38 @@ export const adminCases: readonly Case[] = [
     expect((await trial.admin.counts(['t', 'u'])).oldestOverdueMs).toBeNull();
   }),
 
+  fact('countsOf: counts the given topics alone, and finds their oldest overdue jobs', async (trial) => {
+    expect(await trial.admin.countsOf(['t', 'none'])).toEqual({
+      topics: {},
+      oldestOverdueMs: null,
+      oldest: [],
+    });
+    for (const state of jobStates) await trial.seed(state, state, { topic: `one.${state}` });
+    await trial.push('first', { topic: 'first' });
+    await trial.clock.skip(5);
+    const { dueAt } = await trial.push('late', { topic: 'u', when: { delayMs: 5 } });
+    await trial.clock.skip(10);
+    for (const priority of ['high', 'low'] as const) {
+      await trial.push(priority, { priority });
+      await trial.clock.skip(5);
+    }
+    await trial.push('far', { when: { delayMs: farOffMs } });
+    const { topics } = await trial.admin.counts();
+    const states = jobStates.map((state) => `one.${state}`);
+    const asked = ['t', 'none', 'u', ...states];
+    const found = await trial.unchanged(() => trial.admin.countsOf(asked));
+    const { first: _, ...others } = topics;
+    expect(found.topics).toEqual(others);
+    expect(await trial.admin.countsOf(['t', 'none', 'u'])).toMatchObject({
+      oldestOverdueMs: trial.now - dueAt,
+      oldest: [
+        { topic: 'u', id: 'late' },
+        { topic: 't', id: 'high' },
+      ],
+    });
+    expect(await trial.admin.countsOf([])).toEqual({ topics: {}, oldestOverdueMs: null, oldest: [] });
+  }),
+
   fact('purgeTopic: removes jobs of a topic in any state; alerts stay owed', async (trial) => {
     await trial.bystanders();
     await trial.buried('dead');

@@ -284,6 +284,16 @@ const adminMutants: readonly Mutant[] = mutants({
       return { topics: Object.fromEntries(others), ...oldest };
     }),
   },
+  'countsOf: counts the given topics alone, and finds their oldest overdue jobs': {
+    'other topics are counted': change('countsOf', (right) => (topics) => ({
+      ...right(topics),
+      topics: right([...topics, 'first']).topics,
+    })),
+    'jobs of other topics are overdue': change('countsOf', (right) => (topics) => ({
+      ...right([...topics, 'first']),
+      topics: right(topics).topics,
+    })),
+  },
   'purgeTopic: removes jobs of a topic in any state; alerts stay owed': {
     'a purge spares reserved jobs': change(
       'purge',

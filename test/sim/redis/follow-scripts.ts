@@ -81,6 +81,7 @@ const harmless = {
   alertState: null,
   historyGet: null,
   counts: null,
+  countsOf: null,
   raiseList: null,
   restTopics: null,
   moving: null,

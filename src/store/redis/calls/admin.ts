@@ -4,8 +4,10 @@
 import { messageOf } from '../../../core/errors.ts';
 import type { LateJob } from '../../../core/incident.ts';
 import { limits } from '../../../core/limits.ts';
+import { inBatches } from '../../../core/lists.ts';
 import { uncheckedSentence } from '../../../core/url/redis-url.ts';
 import type {
+  Counts,
   Examination,
   LongWork,
   Problem,
@@ -21,7 +23,7 @@ import { readSettings, redisDurabilityOf, settingNames } from '../client/durabil
 import { redisLimits } from '../limits.ts';
 import { idOf, prefixOf } from '../scripts/keys.ts';
 import type { Shard } from '../shard/shard.ts';
-import { askAll, namingMissing, type Shards } from '../shard/shards.ts';
+import { type Answered, askAll, namingMissing, type Shards } from '../shard/shards.ts';
 import { bulkStep, inSteps } from './calls.ts';
 import { examine, relink } from './examination.ts';
 import { quarantineOf } from './quarantine.ts';
@@ -45,40 +47,17 @@ export function adminCalls(
 ): Omit<StoreAdmin, 'health'> {
   const records = () => members().map((shard) => new ExaminationRecord(shard));
   return {
-    async counts(held = [], pulled = []) {
-      const { answers: replies, missing } = await askAll(
-        shards,
-        (partition) =>
-          shards.run('counts', partition, [limits.oldestMax, held.length, ...held, ...pulled]) as Promise<
-            unknown[]
-          >,
-      );
-      const topics = new Map<string, StateCounts>();
-      let oldestOverdueMs: number | null = null;
-      const oldest: LateJob[] = [];
-      for (const [now, overdue, ...found] of replies as unknown as BucketCounts[]) {
-        for (const [dueAt, topic, tid] of overdue) {
-          oldestOverdueMs = Math.max(oldestOverdueMs ?? 0, now - dueAt);
-          oldest.push({ topic: topic.toString(), id: idOf(tid), dueAt });
-        }
-        for (const [topic, delayed, ready, reserved, dead] of found) {
-          const name = topic.toString();
-          const sum = topics.get(name) ?? { delayed: 0, ready: 0, reserved: 0, dead: 0 };
-          topics.set(name, {
-            delayed: sum.delayed + delayed,
-            ready: sum.ready + ready,
-            reserved: sum.reserved + reserved,
-            dead: sum.dead + dead,
-          });
-        }
+    counts: async (held = [], pulled = []) => {
+      const args = [limits.oldestMax, held.length, ...held, ...pulled];
+      return sumOf([await askAll(shards, (partition) => shards.run('counts', partition, args))]);
+    },
+    async countsOf(topics) {
+      const answered: Answered<unknown>[] = [];
+      for (const some of inBatches(topics, redisLimits.countsPiece)) {
+        const args = [limits.oldestMax, ...some];
+        answered.push(await askAll(shards, (partition) => shards.run('countsOf', partition, args)));
       }
-      // fromEntries, because assignment would fail for a topic named `__proto__`.
-      return {
-        topics: Object.fromEntries(topics),
-        oldestOverdueMs,
-        oldest: oldestByTopic(oldest),
-        ...namingMissing(missing),
-      };
+      return sumOf(answered);
     },
     async purgeTopic(topic, max, onChanged) {
       const bound = Math.min(max, limits.bulkMax);
@@ -116,6 +95,38 @@ export function adminCalls(
       return 'started';
     },
     fsck: async () => readAll(records()),
+  };
+}
+
+/** Of the answers of all buckets. */
+function sumOf(answered: readonly Answered<unknown>[]): Counts {
+  const replies = answered.flatMap(({ answers }) => answers);
+  const missing = [...new Set(answered.flatMap((one) => one.missing))];
+  const topics = new Map<string, StateCounts>();
+  let oldestOverdueMs: number | null = null;
+  const oldest: LateJob[] = [];
+  for (const [now, overdue, ...found] of replies as BucketCounts[]) {
+    for (const [dueAt, topic, tid] of overdue) {
+      oldestOverdueMs = Math.max(oldestOverdueMs ?? 0, now - dueAt);
+      oldest.push({ topic: topic.toString(), id: idOf(tid), dueAt });
+    }
+    for (const [topic, delayed, ready, reserved, dead] of found) {
+      const name = topic.toString();
+      const sum = topics.get(name) ?? { delayed: 0, ready: 0, reserved: 0, dead: 0 };
+      topics.set(name, {
+        delayed: sum.delayed + delayed,
+        ready: sum.ready + ready,
+        reserved: sum.reserved + reserved,
+        dead: sum.dead + dead,
+      });
+    }
+  }
+  // fromEntries, because assignment would fail for a topic named `__proto__`.
+  return {
+    topics: Object.fromEntries(topics),
+    oldestOverdueMs,
+    oldest: oldestByTopic(oldest),
+    ...namingMissing(missing),
   };
 }
 

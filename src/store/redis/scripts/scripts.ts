@@ -17,6 +17,7 @@ import bury from './lua/bury.lua';
 import cancel from './lua/cancel.lua';
 import countQuarantined from './lua/count-quarantined.lua';
 import counts from './lua/counts.lua';
+import countsOf from './lua/counts-of.lua';
 import deadExpire from './lua/dead-expire.lua';
 import deadLast from './lua/dead-last.lua';
 import deadList from './lua/dead-list.lua';
@@ -68,6 +69,7 @@ import leases from './lua/shared/leases.lua';
 import list from './lua/shared/list.lua';
 import moves from './lua/shared/moves.lua';
 import numbers from './lua/shared/numbers.lua';
+import overdue from './lua/shared/overdue.lua';
 import owners from './lua/shared/owners.lua';
 import places from './lua/shared/places.lua';
 import quarantine from './lua/shared/quarantine.lua';
@@ -111,6 +113,7 @@ const files = {
   alertList,
   alertState,
   counts,
+  countsOf,
   purgeTopic,
   examine,
   relink,
@@ -149,6 +152,7 @@ const parts: Readonly<Record<string, string>> = {
   list,
   moves,
   numbers,
+  overdue,
   owners,
   places,
   queues,

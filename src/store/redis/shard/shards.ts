@@ -62,11 +62,17 @@ export interface Shards {
   refresh(): Promise<void>;
 }
 
-/** Asks every partition. `missing`: names of the shards without an answer. Rejects when no shard answers. */
+/** `missing`: names of the shards without an answer. */
+export interface Answered<T> {
+  readonly answers: readonly T[];
+  readonly missing: readonly string[];
+}
+
+/** Asks every partition. Rejects when no shard answers. */
 export async function askAll<T>(
   shards: Pick<Shards, 'partitions' | 'nameOf'>,
   ask: (partition: Partition) => Promise<T>,
-): Promise<{ readonly answers: readonly T[]; readonly missing: readonly string[] }> {
+): Promise<Answered<T>> {
   const { partitions } = shards;
   const settled = await Promise.allSettled(partitions.map(ask));
   const answers: T[] = [];

@@ -8,6 +8,7 @@ import { inBatches } from '../../../core/lists.ts';
 import type { KnownTopic } from '../../../core/topic/topic.ts';
 import type {
   AlertOutbox,
+  Counts,
   DeadFilter,
   DeadLetters,
   Hint,
@@ -315,30 +316,40 @@ function alertCalls(link: Link): AlertOutbox {
   return { ...calls, stateOf: ({ topic, id, version }) => calls.stateOf({ topic, id, version }) };
 }
 
+/** Pages are of different moments: the counts of one topic are consistent, the sum is not. */
+async function countsIn(parts: readonly ((place: CountsPlace) => Promise<CountsPage>)[]): Promise<Counts> {
+  const topics: [string, StateCounts][] = [];
+  const oldest: LateJob[] = [];
+  let oldestOverdueMs: number | null = null;
+  for (const pageFrom of parts)
+    for (let from: CountsPlace | null = firstCounts; from !== null; ) {
+      const page: CountsPage = await pageFrom(from);
+      for (const entry of Object.entries(page.topics)) topics.push(entry);
+      oldest.push(...page.oldest);
+      if ((page.oldestOverdueMs ?? -1) > (oldestOverdueMs ?? -1)) oldestOverdueMs = page.oldestOverdueMs;
+      from = page.next;
+    }
+  // Object.fromEntries, not assignment: a topic may be called `constructor`.
+  return { topics: Object.fromEntries(topics), oldestOverdueMs, oldest: oldestByTopic(oldest) };
+}
+
 /** The owner's answer to `health`. `now`: the storage clock */
 type OwnerHealth = StoreHealth & { readonly now: number };
 
 function adminCalls(link: Link): StoreAdmin {
   const calls = jsonCalls(link, 'admin');
   const pageOf = jsonCall<CountsPage>(link, 'admin.counts');
+  const pageOfTopics = jsonCall<CountsPage>(link, 'admin.countsOf');
   const health = jsonCall<OwnerHealth>(link, 'admin.health');
   return {
     ...calls,
-    async counts(held = [], pulled = []) {
-      const topics: [string, StateCounts][] = [];
-      const oldest: LateJob[] = [];
-      let oldestOverdueMs: number | null = null;
-      // Pages are of different moments: the counts of one topic are consistent, the sum is not.
-      for (let from: CountsPlace | null = firstCounts; from !== null; ) {
-        const page: CountsPage = await pageOf(held, pulled, from);
-        for (const entry of Object.entries(page.topics)) topics.push(entry);
-        oldest.push(...page.oldest);
-        if ((page.oldestOverdueMs ?? -1) > (oldestOverdueMs ?? -1)) oldestOverdueMs = page.oldestOverdueMs;
-        from = page.next;
-      }
-      // Object.fromEntries, not assignment: a topic may be called `constructor`.
-      return { topics: Object.fromEntries(topics), oldestOverdueMs, oldest: oldestByTopic(oldest) };
-    },
+    counts: (held = [], pulled = []) => countsIn([(place) => pageOf(held, pulled, place)]),
+    countsOf: (topics) =>
+      countsIn(
+        inBatches(topics, sqliteLimits.countsPageTopics).map(
+          (batch) => (place: CountsPlace) => pageOfTopics(batch, place),
+        ),
+      ),
     async purgeTopic(topic, max) {
       const { done, more } = await inSteps(Math.min(max, limits.bulkMax), async (most) => {
         const step = await calls.purgeTopic(topic, most);

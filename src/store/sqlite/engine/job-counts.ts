@@ -2,7 +2,7 @@
 
 import { limits } from '../../../core/limits.ts';
 import { priorityCodes } from '../../../core/stored-codes.ts';
-import type { StateCounts, StoreAdmin } from '../../../ports/job-store.ts';
+import type { Counts, StateCounts } from '../../../ports/job-store.ts';
 import type { Statement } from '../../../runtime/database.ts';
 import { oldestByTopic } from '../../oldest-jobs.ts';
 import { dead, delayed, ready, reserved, type StateCode } from '../file/schema.ts';
@@ -18,15 +18,18 @@ export interface CountsPlace {
 }
 
 /** `next` null: this was the last page. */
-export type CountsPage = Awaited<ReturnType<StoreAdmin['counts']>> & { readonly next: CountsPlace | null };
+export type CountsPage = Counts & { readonly next: CountsPlace | null };
 
 export const firstCounts: CountsPlace = { topic: -1, delayed: [0, 0] };
 
 type OldestRow = readonly [due: number, topic: number, id: Uint8Array];
 
+type DelayedRows = readonly [readonly OldestRow[], next: CountsPlace['delayed']];
+
 export class JobCounts {
   readonly #tx: TransactionContext;
   readonly #oldestReady: Statement;
+  readonly #oldestReadyOf: Statement;
   readonly #oldestDelayed: Statement;
   readonly #delayedEnd: Statement;
   readonly #ofTopic: Statement;
@@ -37,23 +40,27 @@ export class JobCounts {
       WHERE state = 0 AND due >= :due AND due <= :now AND (due, version) > (:due, :version) ORDER BY due, version`;
     // One index lookup per topic with ready jobs, taken from the tally. 1,000 single queries take ten times
     // as long. Each job is named from the index of its state: a million dead ones may be due before it.
-    this.#oldestReady = tx.db.prepare(
-      `WITH head AS MATERIALIZED (
-         SELECT (SELECT due FROM job WHERE state = 1 AND prio = tally.prio AND topic = tally.topic ORDER BY due LIMIT 1) AS due,
-           topic, prio
-         FROM tally
-         WHERE topic > ? AND topic <= ? AND state = 1 AND n > 0 AND topic NOT IN (SELECT value FROM json_each(?))
-         ORDER BY due NULLS LAST LIMIT ${limits.oldestMax * priorityCodes.length})
-       SELECT due, topic,
-         (SELECT id FROM job INDEXED BY job_ready
-          WHERE state = 1 AND prio = head.prio AND topic = head.topic AND due = head.due ORDER BY version LIMIT 1)
-       FROM head WHERE due <= ? ORDER BY due`,
-      { returnArrays: true },
-    );
+    const oldestReady = (which: string) =>
+      tx.db.prepare(
+        `WITH head AS MATERIALIZED (
+           SELECT (SELECT due FROM job WHERE state = 1 AND prio = tally.prio AND topic = tally.topic ORDER BY due LIMIT 1) AS due,
+             topic, prio
+           FROM tally
+           WHERE ${which} AND state = 1 AND n > 0
+           ORDER BY due NULLS LAST LIMIT ${limits.oldestMax * priorityCodes.length})
+         SELECT due, topic,
+           (SELECT id FROM job INDEXED BY job_ready
+            WHERE state = 1 AND prio = head.prio AND topic = head.topic AND due = head.due ORDER BY version LIMIT 1)
+         FROM head WHERE due <= :now ORDER BY due`,
+        { returnArrays: true },
+      );
+    const listed = 'IN (SELECT value FROM json_each(:topics))';
+    this.#oldestReady = oldestReady(`topic > :from AND topic <= :end AND topic NOT ${listed}`);
+    this.#oldestReadyOf = oldestReady(`topic ${listed}`);
     this.#oldestDelayed = tx.db.prepare(
       `SELECT min(due), topic, id
        FROM (SELECT due, topic, id ${dueDelayed} LIMIT ${sqliteLimits.countsDelayed})
-       WHERE topic NOT IN (SELECT value FROM json_each(:held))
+       WHERE (topic ${listed}) = :isListed
        GROUP BY topic ORDER BY min(due) LIMIT ${limits.oldestMax}`,
       { returnArrays: true },
     );
@@ -75,7 +82,7 @@ export class JobCounts {
   ): CountsPage {
     const { counters, now } = this.#tx;
     const from = page ?? firstCounts;
-    const topics: [string, StateCounts][] = [];
+    const topics: (readonly [string, StateCounts])[] = [];
     const max = page === null ? Number.POSITIVE_INFINITY : sqliteLimits.countsPageTopics;
     let end = from.topic ?? Number.MAX_SAFE_INTEGER;
     let looked = 0;
@@ -88,25 +95,57 @@ export class JobCounts {
       }
       looked += 1;
       end = no;
-      const of = (state: StateCode) =>
-        counters.countOf(no, 0, state) + counters.countOf(no, 1, state) + counters.countOf(no, 2, state);
-      const counts = { delayed: of(delayed), ready: of(ready), reserved: of(reserved), dead: of(dead) };
-      if (counts.delayed + counts.ready + counts.reserved + counts.dead > 0)
-        topics.push([counters.topicName(no), counts]);
+      topics.push(...this.#countsOf(no));
     }
-    const numbersOf = (names: readonly string[]) =>
-      JSON.stringify(names.map((name) => counters.topicNumber(name)).filter((no) => no !== undefined));
+    const notReady = this.#numbersOf([...held, ...pulled]);
     const firstReady =
-      from.topic === null ? [] : this.#oldestReady.all(from.topic, end, numbersOf([...held, ...pulled]), now);
-    const [firstDelayed, delayedNext] = this.#delayedFrom(from.delayed, numbersOf(held));
+      from.topic === null ? [] : this.#oldestReady.all({ from: from.topic, end, topics: notReady, now });
+    const firstDelayed = this.#delayedFrom(from.delayed, { topics: this.#numbersOf(held), isListed: 0 });
+    return this.#pageOf(topics, firstReady, firstDelayed, isLast ? null : end);
+  }
+
+  /** Of these topics alone. `place`: of the page before */
+  countsOf(topics: readonly string[], place: CountsPlace = firstCounts): CountsPage {
+    const { counters, now } = this.#tx;
+    const listed = this.#numbersOf(topics);
+    const isFirst = place.topic !== null;
+    const numbers = isFirst ? topics.map((topic) => counters.topicNumber(topic)) : [];
+    const counts = numbers.flatMap((no) => (no === undefined ? [] : this.#countsOf(no)));
+    const firstReady = isFirst ? this.#oldestReadyOf.all({ topics: listed, now }) : [];
+    const isDelayed = !isFirst || counts.some(([, { delayed }]) => delayed > 0);
+    const firstDelayed = this.#delayedFrom(isDelayed ? place.delayed : null, { topics: listed, isListed: 1 });
+    return this.#pageOf(counts, firstReady, firstDelayed, null);
+  }
+
+  #numbersOf(names: readonly string[]): string {
+    const { counters } = this.#tx;
+    return JSON.stringify(names.map((name) => counters.topicNumber(name)).filter((no) => no !== undefined));
+  }
+
+  /** Empty for a topic without jobs. */
+  #countsOf(no: number): readonly (readonly [topic: string, StateCounts])[] {
+    const { counters } = this.#tx;
+    const of = (state: StateCode) =>
+      priorityCodes.reduce((sum, _, prio) => sum + counters.countOf(no, prio, state), 0);
+    const counts = { delayed: of(delayed), ready: of(ready), reserved: of(reserved), dead: of(dead) };
+    const isEmpty = counts.delayed + counts.ready + counts.reserved + counts.dead === 0;
+    return isEmpty ? [] : [[counters.topicName(no), counts]];
+  }
+
+  #pageOf(
+    topics: readonly (readonly [topic: string, StateCounts])[],
+    firstReady: readonly unknown[],
+    [firstDelayed, delayedNext]: DelayedRows,
+    topic: number | null,
+  ): CountsPage {
+    const { counters, now } = this.#tx;
     const oldest = oldestByTopic(
-      [...(firstReady as unknown as OldestRow[]), ...firstDelayed].map(([dueAt, no, id]) => ({
+      [...(firstReady as readonly OldestRow[]), ...firstDelayed].map(([dueAt, no, id]) => ({
         topic: counters.topicName(no),
         id: asBuffer(id).toString(),
         dueAt,
       })),
     );
-    const topic = isLast ? null : end;
     // Object.fromEntries, not assignment: a topic may be called `constructor`.
     return {
       topics: Object.fromEntries(topics),
@@ -116,17 +155,17 @@ export class JobCounts {
     };
   }
 
-  /** The oldest due delayed jobs of topics that are not held, of any page: they are sorted by due time only.
-   *  And where the next page goes on. */
+  /** The oldest due delayed jobs of the listed topics, or of all others, of any page: they are sorted by due
+   *  time only. And where the next page goes on. */
   #delayedFrom(
     place: CountsPlace['delayed'],
-    held: string,
-  ): readonly [readonly OldestRow[], CountsPlace['delayed']] {
+    which: { readonly topics: string; readonly isListed: 0 | 1 },
+  ): DelayedRows {
     const { counters, now } = this.#tx;
     if (place === null || (counters.head() ?? now + 1) > now) return [[], null];
     const [due, version] = place;
     const range = { due, version, now };
-    const found = this.#oldestDelayed.all({ ...range, held }) as unknown as OldestRow[];
+    const found = this.#oldestDelayed.all({ ...range, ...which }) as unknown as OldestRow[];
     if (found.length > 0) return [found, null];
     return [[], (this.#delayedEnd.get(range) as CountsPlace['delayed'] | undefined) ?? null];
   }

@@ -166,6 +166,7 @@ const acts: Readonly<Record<Exclude<StoreVerb, OutsideVerb>, Act>> = {
   'history.get': json(({ history }, key) => history.get(key)),
   'history.forget': json((engine, olderThanMs, max) => engine.forget(olderThanMs, max)),
   'admin.counts': json(({ jobCounts }, held, pulled, after) => jobCounts.counts(held, pulled, after)),
+  'admin.countsOf': json(({ jobCounts }, topics, place) => jobCounts.countsOf(topics, place)),
   'admin.purgeTopic': json(({ jobCounts }, topic, max) => jobCounts.purgeTopic(topic, max)),
   'admin.moment': json((engine) => engine.moment()),
   'surveys.position': json(({ survey }, key) => survey.position(key)),

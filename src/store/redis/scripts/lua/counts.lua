@@ -5,38 +5,13 @@
 --   topics, whose ready jobs do not
 -- @returns storage clock (ms); the earliest ready, or due and delayed, job of each topic, the earliest first:
 --   due time, topic, tag+id; per topic with jobs: name, delayed, ready, reserved, dead
--- @include clock, numbers, topics, jobs
--- Why: sizes of sets are exact, so no counter can drift. Leases are bounded by the slots of all notifiers and
---   by pullLeasesMax.
+-- @include clock, numbers, topics, jobs, overdue
+-- Why: sizes of sets are exact, so no counter can drift.
 if call('EXISTS', P .. ':j', P .. ':d', P .. ':l', P .. ':k', P .. ':a:0', P .. ':a:1', P .. ':a:2') == 0 then return { now, {} } end
 local held, pulled = {}, {}
 for i = 6, #ARGV do (i < 6 + tonumber(ARGV[5]) and held or pulled)[ARGV[i]] = true end
-local reserved = {}
-for _, set in ipairs({ ':l', ':k' }) do
-  local at = 0
-  repeat
-    local piece = call('ZRANGE', P .. set, at, at + 999)
-    for _, member in ipairs(piece) do
-      if #member >= 35 then
-        local no = struct.unpack('>I3', member, 31)
-        reserved[no] = (reserved[no] or 0) + 1
-      end
-    end
-    at = at + #piece
-  until #piece == 0
-end
-
-local ready, overdue, overdue_of = {}, {}, {}
-local function note_head(key, no)
-  local head = call('ZRANGE', key, 0, 0, 'WITHSCORES')
-  if not head[1] or not is_entry(head[1]) then return false end
-  local due, known = tonumber(head[2]), overdue_of[no]
-  if known and known[1] <= due then return true end
-  local job = { due, topic_name(no), (tid_of(head[1])) }
-  overdue[known and known.at or #overdue + 1], overdue_of[no] = job, job
-  job.at = known and known.at or #overdue
-  return true
-end
+local reserved = leases_by_topic()
+local ready = {}
 for prio = 0, 2 do
   for _, member in ipairs(call('ZRANGE', P .. ':a:' .. prio, 0, -1)) do
     local no = tonumber(member)
@@ -60,11 +35,8 @@ local function note_due_heads(most)
     if #heads < 400 then return end
   end
 end
-note_due_heads(tonumber(ARGV[4]))
-table.sort(overdue, function(a, b) return a[1] < b[1] end)
-local oldest = {}
-for i = 1, math.min(#overdue, tonumber(ARGV[4])) do oldest[i] = overdue[i] end
-local answer = { now, oldest }
+note_due_heads(heads_max)
+local answer = { now, oldest_heads() }
 for _, no in ipairs(numbers_in_use()) do
   local delayed, dead = call('ZCARD', P .. ':d:' .. no), call('ZCARD', P .. ':x:' .. no)
   if delayed + dead + (ready[no] or 0) + (reserved[no] or 0) > 0 then
