@@ -486,6 +486,23 @@ describe('incidents', () => {
     expect((await files.list()).slice(0, 2).map(({ id }) => id)).toEqual([1, 3]);
   });
 
+  it('of many receivers displace no others', async () => {
+    const { rig, dataDir } = await setUp();
+    const files = new IncidentFiles(dataDir);
+    const past = { state: 'over', at: 1, detail: 'past', alert: 'sent', sentAt: 1 } as const;
+    for (let id = 1; id <= 10; id += 1)
+      await files.write({ ...past, id, kind: 'crash_loop', about: 'timer' });
+    for (let id = 11; id <= upkeepLimits.incidentsKept; id += 1)
+      await files.write({ ...past, id, kind: 'failing', about: `http://127.0.0.1:${id}` });
+    await startUpkeep(rig, null, dataDir);
+    rig.tell(crash('server'));
+    await until('one is removed', async () => {
+      const [first, ...ids] = (await files.list()).map(({ id }) => id);
+      return first !== 1 || !ids.includes(11);
+    });
+    expect((await files.list()).filter(({ about }) => about === 'timer')).toHaveLength(10);
+  });
+
   it('that last are kept, however old', async () => {
     const { rig, smtp, dataDir } = await setUp();
     const files = new IncidentFiles(dataDir);

@@ -19,15 +19,18 @@ type FailureState = Pick<Incident, 'kind' | 'about'>;
 
 const keyOf = ({ kind, about }: FailureState) => `${kind} ${about}`.trim();
 
-/** Topics and receivers may be many: their incidents share mails. */
-const mailKeyOf = (failure: FailureState) =>
-  failure.kind === 'failing' || failure.kind === 'paused' ? failure.kind : keyOf(failure);
+/** Topics and receivers may be many: their incidents share mails, and take at most half of the files. */
+const isShared = ({ kind }: FailureState) => kind === 'failing' || kind === 'paused';
+
+const mailKeyOf = (failure: FailureState) => (isShared(failure) ? failure.kind : keyOf(failure));
 
 export class Incidents implements Outbox<Incident & Alert> {
   readonly #files: Pick<IncidentFiles, keyof IncidentFiles>;
   readonly #log: Log;
   /** by id, oldest first; an incident that changes is replaced */
   readonly #known = new Map<number, Incident>();
+  /** by key: the starts of the failure states that last */
+  readonly #open = new Map<string, Incident>();
   readonly #written = new WeakSet<Incident>();
   #writing: Promise<void> = Promise.resolve();
   readonly #writeFailures: FailureLog;
@@ -47,11 +50,12 @@ export class Incidents implements Outbox<Incident & Alert> {
       this.#known.set(incident.id, incident);
       this.#written.add(incident);
     }
+    for (const start of openIncidents([...this.#known.values()])) this.#open.set(keyOf(start), start);
   }
 
   /** The starts of the failure states that last. */
   open(): readonly Incident[] {
-    return openIncidents([...this.#known.values()]);
+    return [...this.#open.values()];
   }
 
   /** Whether a mail about this failure state is still to be sent. */
@@ -72,7 +76,7 @@ export class Incidents implements Outbox<Incident & Alert> {
 
   /** No-op unless the failure state lasts. */
   async end(failure: FailureState, detail: string): Promise<void> {
-    const start = this.#startOf(failure);
+    const start = this.#open.get(keyOf(failure));
     if (start === undefined) return;
     this.#log.notice(detail, { incident: keyOf(failure) });
     await this.#add({ ...failure, state: 'over', detail, since: start.at });
@@ -126,11 +130,7 @@ export class Incidents implements Outbox<Incident & Alert> {
   }
 
   isOpen(failure: FailureState): boolean {
-    return this.#startOf(failure) !== undefined;
-  }
-
-  #startOf(failure: FailureState): Incident | undefined {
-    return this.open().find((incident) => keyOf(incident) === keyOf(failure));
+    return this.#open.has(keyOf(failure));
   }
 
   #owed(): readonly Incident[] {
@@ -141,6 +141,8 @@ export class Incidents implements Outbox<Incident & Alert> {
     const detail = oneLine(facts.detail, limits.logValueMax);
     const incident = newIncident({ ...facts, detail }, this.#known.keys());
     this.#known.set(incident.id, incident);
+    if (incident.state === 'begun') this.#open.set(keyOf(incident), incident);
+    else this.#open.delete(keyOf(incident));
     await this.flush();
     await this.#dropOldest();
   }
@@ -148,12 +150,14 @@ export class Incidents implements Outbox<Incident & Alert> {
   /** Keeps the failure states that last: their end must be mailed, and their start must not be mailed
    *  again. */
   async #dropOldest(): Promise<void> {
-    const open = new Set(this.open());
-    const closed = [...this.#known.values()].filter((incident) => !open.has(incident));
-    const mailedFirst = [...closed.filter(({ alert }) => alert !== 'owed'), ...closed];
-    for (const { id } of mailedFirst) {
-      if (this.#known.size <= upkeepLimits.incidentsKept) return;
-      if (!this.#known.delete(id)) continue;
+    const open = new Set([...this.#open.values()].map(({ id }) => id));
+    const all = [...this.#known.values()];
+    const hasManyShared = all.filter(isShared).length > upkeepLimits.incidentsKept / 2;
+    const urgency = (incident: Incident) =>
+      (incident.alert === 'owed' ? 2 : 0) + (hasManyShared && isShared(incident) ? 0 : 1);
+    const closed = all.filter(({ id }) => !open.has(id)).sort((a, b) => urgency(a) - urgency(b));
+    for (const { id } of closed.slice(0, Math.max(0, all.length - upkeepLimits.incidentsKept))) {
+      this.#known.delete(id);
       // A file that stays is read at the next start and dropped then.
       await this.#files.remove(id).catch(() => undefined);
     }
