@@ -8,6 +8,7 @@ import {
   type EndpointPart,
   endpointWindowMs,
   groupOf,
+  mergeEndpoints,
   type TopicFailures,
 } from '../core/endpoint.ts';
 import type { AttemptReason } from '../core/job.ts';
@@ -148,6 +149,21 @@ export class EndpointCalls {
 
   all(): Iterable<TopicCalls> {
     return this.#topics.values();
+  }
+
+  /** The endpoints of these origins; absent: of all, and of many the most recently called ones. */
+  parts(
+    origins: readonly string[] | undefined,
+    isWanted: (topic: string) => boolean,
+    isProbing: (topic: string) => boolean,
+    nowMs: number,
+  ): readonly EndpointPart[] {
+    const named = origins === undefined ? null : new Set(origins);
+    const parts = [...this.all()]
+      .filter(({ origin, topic }) => named?.has(origin) !== false && isWanted(topic))
+      .sort((a, b) => b.lastAt - a.lastAt)
+      .map((calls) => calls.part(nowMs, isProbing(calls.topic)));
+    return mergeEndpoints(parts).slice(0, named?.size ?? notifierLimits.endpointsMax);
   }
 
   /** The answer to the question `failures`, those with the most failures first. */

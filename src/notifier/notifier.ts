@@ -9,7 +9,7 @@ import { openFilesMax } from '../config/open-files.ts';
 import { brokersOf } from '../core/broker.ts';
 import { createClock } from '../core/calendar.ts';
 import type { CapacityReason } from '../core/capacity-reasons.ts';
-import { type EndpointPart, mergeEndpoints, originOf } from '../core/endpoint.ts';
+import { type EndpointPart, originOf } from '../core/endpoint.ts';
 import { limits } from '../core/limits.ts';
 import { reaches } from '../core/token.ts';
 import type { Partition } from '../ports/job-store.ts';
@@ -327,18 +327,15 @@ class Notifier implements Role {
   }
 
   /** The endpoints of the topics that the caller may see, the most recently called first. */
-  #endpointsOf({ topic, topics }: Questions['endpoints']['params']): readonly EndpointPart[] {
+  #endpointsOf({ topic, topics, origins }: Questions['endpoints']['params']): readonly EndpointPart[] {
     // Of its settings: this notifier may not have called it.
     const known = topic === null ? null : this.#ctx.topics.get(topic);
     const origin = known === null ? null : known === undefined ? '' : originOf(known);
     if (origin === '') return [];
-    const nowMs = this.#ctx.clock.now();
-    const parts = [...this.#endpoints.all()]
-      .filter((calls) => origin === null || calls.origin === origin)
-      .filter((calls) => reaches({ scopes: [], topics }, calls.topic))
-      .sort((a, b) => b.lastAt - a.lastAt)
-      .map((calls) => calls.part(nowMs, this.#capacity.isProbing(calls.topic)));
-    return mergeEndpoints(parts).slice(0, notifierLimits.endpointsMax);
+    const wanted = origin === null ? origins : [origin];
+    const isWanted = (topic: string) => reaches({ scopes: [], topics }, topic);
+    const isProbing = (topic: string) => this.#capacity.isProbing(topic);
+    return this.#endpoints.parts(wanted, isWanted, isProbing, this.#ctx.clock.now());
   }
 
   #onEnded(): void {

@@ -16,8 +16,13 @@ export interface Questions {
   readonly capacity: Asked<'notifier', { readonly topic: string }, readonly CapacityReason[]>;
   /** since when a notifier calls a version of a job, epoch ms by the storage clock; null: it does not */
   readonly running: Asked<'notifier', JobKey & { readonly version: Version }, number | null>;
-  /** the endpoints of visible topics that the notifier has called; with a topic: only that of its URL */
-  readonly endpoints: Asked<'notifier', TopicFilter, readonly EndpointPart[]>;
+  /** the endpoints of visible topics that the notifier has called; with a topic: only that of its URL; with
+   *  origins: those of them, also where it has called many others since */
+  readonly endpoints: Asked<
+    'notifier',
+    TopicFilter & { readonly origins?: readonly string[] },
+    readonly EndpointPart[]
+  >;
   /** the visible topics with failed attempts within the window of endpoints, or since their last success;
    *  with names: those that the notifier has called, also without failures */
   readonly failures: Asked<

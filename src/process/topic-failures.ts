@@ -4,8 +4,9 @@ import { mergeFailures, type TopicFailures } from '../core/endpoint.ts';
 import { processLimits } from './limits.ts';
 import type { AnswerOf, Questions } from './questions.ts';
 
-/** By topic: those with failures, and `also`. Notifiers without failures do not name a topic by themselves:
- *  all are asked about the topics that one of them names. `ask`: one question, answered by all */
+/** By topic: `also`, then those with the most failures, at most failingTopicsMax, so that all notifiers are
+ *  asked about each: one without failures does not name a topic by itself. `ask`: one question, answered by
+ *  all */
 export async function topicFailures(
   ask: (asked: Questions['failures']['params']) => Promise<readonly TopicFailures[]>,
   topics: readonly string[],
@@ -17,7 +18,11 @@ export async function topicFailures(
     .map(({ topic }) => topic);
   const names = [...new Set([...also, ...worst])].slice(0, processLimits.failingTopicsMax);
   if (names.length === 0) return found;
-  return new Map([...found, ...mergeFailures(await ask({ topics, names }))]);
+  const named = new Set(names);
+  return new Map([
+    ...[...found].filter(([topic]) => named.has(topic)),
+    ...mergeFailures(await ask({ topics, names })),
+  ]);
 }
 
 /** Of the notifiers that answered. */

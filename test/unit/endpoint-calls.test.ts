@@ -98,6 +98,24 @@ describe('endpoint', () => {
     ]);
   });
 
+  it('an endpoint that is asked by its origin is in the answer beside many newer ones', () => {
+    const all = new EndpointCalls();
+    all.of('rare', 'http://rare', start)?.judged(null, null, 1, start);
+    for (let n = 0; n < 2 * notifierLimits.endpointsMax; n += 1)
+      all.of(`t${n}`, `http://o${n}`, start)?.judged(null, null, 1, start + 1);
+    const parts = (origins?: readonly string[]) =>
+      all.parts(
+        origins,
+        () => true,
+        () => false,
+        start + 2,
+      );
+    expect(parts()).toHaveLength(notifierLimits.endpointsMax);
+    expect(parts(['http://rare', 'http://none'])).toMatchObject([
+      { origin: 'http://rare', lastSuccessAt: start },
+    ]);
+  });
+
   it('a changed origin begins at zero', () => {
     const all = new EndpointCalls();
     all.of('t', 'http://a', start)?.judged(null, null, 1, start);
