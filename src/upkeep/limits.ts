@@ -53,7 +53,8 @@ export const upkeepLimits = {
   /** Mails about dead jobs that one address gets in an hour, half of them at once: ten topics whose jobs die
    *  all the time. A person does not read more, and mail servers reject more from an unknown sender. */
   mailsPerHourMax: 120,
-  /** Incident files of an instance; mailed ones are removed first, the oldest of them first. */
+  /** Incident files of an instance; mailed ones are removed first, the oldest of them first, and before them
+   *  those of topics and receivers while they have more than half of the files. */
   incidentsKept: 100,
   /** How often store and lateness are checked; how long a failure state lasts before it
    *  is an incident; the lateness that is one: the recovery after the death of a notifier
@@ -72,8 +73,13 @@ export const upkeepLimits = {
   failingMs: 180_000,
   failuresInRow: 3,
   repliesInRow: 10,
+  /** For how long calls succeed before that is the end of an incident: a receiver that answers now and then
+   *  stays one incident. */
+  quietMs: 60_000,
   /** Topics of one receiver with an incident each; more are one incident of the receiver. */
-  failingTopicsMax: 3,
+  ownIncidentsMax: 3,
+  /** Incidents of receivers that last at once; one more is about all others. */
+  failingIncidentsMax: 20,
   /** A pause with due jobs that is longer may be forgotten; how often that is looked at, and for how many
    *  topics, those with the most jobs: two searches of the store each. */
   pausedMs: 3_600_000,

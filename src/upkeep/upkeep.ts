@@ -77,6 +77,7 @@ const usualTimes: UpkeepTimes = {
   watch: {
     everyMs: upkeepLimits.watchEveryMs,
     failingMs: upkeepLimits.failingMs,
+    quietMs: upkeepLimits.quietMs,
     pausedMs: upkeepLimits.pausedMs,
     pausedEveryMs: upkeepLimits.pausedEveryMs,
   },
@@ -97,6 +98,8 @@ class Upkeep implements Role {
   readonly #storeMetrics: StoreMetrics;
   readonly #ring = new AttemptRing(wallNow());
   readonly #health: HealthChecker;
+  /** null: without deliveries */
+  readonly #watch: TopicWatch | null;
   readonly #incidents: Incidents;
   readonly #deadJobsMailer: Mailer<AlertEntry>;
   readonly #incidentMailer: Mailer<Incident & Alert>;
@@ -135,6 +138,9 @@ class Upkeep implements Role {
       times: calls ? seams.health : { ...seams.health, lateMs: Number.POSITIVE_INFINITY },
       pullLateMs: (calls && config['alerts.pullLate']) || Number.POSITIVE_INFINITY,
     });
+    const questions = new MasterQuestions(link);
+    const watchOptions = { ...ctx, questions, incidents: this.#incidents, times: seams.watch };
+    this.#watch = calls ? new TopicWatch(watchOptions) : null;
     this.#journal =
       ctx.journal === undefined
         ? null
@@ -157,7 +163,7 @@ class Upkeep implements Role {
       this.#health,
       new Operations(ctx, () => (this.#journal?.looker.notes.length ?? 0) > 0),
       ...(this.#mover === null ? [] : [this.#mover]),
-      ...(calls ? [this.#incidentMailer, this.#watchOf(seams.watch)] : []),
+      ...(this.#watch === null ? [] : [this.#incidentMailer, this.#watch]),
       ...(shards === undefined ? [] : [shardClearer({ registry, ...shards }, log)]),
     ];
     answerQuestions(link, log, {
@@ -170,12 +176,6 @@ class Upkeep implements Role {
       },
     });
     link.onMessage((message) => this.#receive(message));
-  }
-
-  #watchOf(times: WatchTimes): TopicWatch {
-    const { clock, link, log, store, topics } = this.#ctx;
-    const questions = new MasterQuestions(link);
-    return new TopicWatch({ clock, log, questions, store, topics, incidents: this.#incidents, times });
   }
 
   inFlight(): number {
@@ -223,6 +223,7 @@ class Upkeep implements Role {
         this.#recorder.add(message.deltas);
         this.#series.counted(message.deltas);
         this.#storeMetrics.counted(message.deltas);
+        this.#watch?.counted(message.deltas);
         if (message.deltas.some(({ name }) => name === 'dead')) this.#deadJobsMailer.wake();
         break;
       case 'observed':
@@ -286,7 +287,7 @@ function mailersOf(
     ...common,
     name: 'incidents',
     outbox: incidents,
-    // Only the recipients of all: incidents concern no single topic.
+    // Only the recipients of all: the addresses of a topic are for its dead letters.
     addressesOf: async () => [],
     mailAbout: (_, some) => incidentsMail(some, daemon),
     pollMs: times.alertPollMs,

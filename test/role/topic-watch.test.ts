@@ -1,11 +1,12 @@
 // Incidents of receivers that fail and of topics that are paused for long: what begins and ends them, and
 // their mails.
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { mergeEndpoints } from '../../src/core/endpoint.ts';
 import { EndpointCalls } from '../../src/notifier/endpoint-calls.ts';
 import { IncidentFiles } from '../../src/process/incident-files.ts';
 import type { ToMaster } from '../../src/process/messages.ts';
 import type { Questions } from '../../src/process/questions.ts';
+import { TopicBook } from '../../src/registry/topic-book.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { createUpkeep } from '../../src/upkeep/upkeep.ts';
 import { jobOf } from '../conformance/trial.ts';
@@ -13,9 +14,10 @@ import { testDirectory } from '../support/directory.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
 import { startSmtpSink } from '../support/smtp-sink.ts';
 import { until } from '../support/until.ts';
-import { startRig } from './rig.ts';
+import { damage, startRig } from './rig.ts';
 
 const minute = 60_000;
+const quietMs = minute;
 const { failingMs, pausedMs, repliesInRow } = upkeepLimits;
 const [a, b] = ['http://127.0.0.1:17901', 'http://127.0.0.1:17902'];
 const refused = ['connect', null, 'connect ECONNREFUSED 127.0.0.1:17901'] as const;
@@ -41,7 +43,12 @@ async function setUp(topics: Readonly<Record<string, string>>) {
   const answerOf = (calls: EndpointCalls, name: string, params: unknown) =>
     name === 'failures'
       ? calls.failures(params as Questions['failures']['params'], clock.now())
-      : mergeEndpoints([...calls.all()].map((one) => one.part(clock.now(), false)));
+      : calls.parts(
+          (params as Questions['endpoints']['params']).origins,
+          () => true,
+          () => false,
+          clock.now(),
+        );
   const send = (message: ToMaster) => {
     if (message.kind !== 'ask') return;
     const { call, question } = message;
@@ -56,11 +63,11 @@ async function setUp(topics: Readonly<Record<string, string>>) {
     ...{ dataDir, logDir: dataDir, 'smtp.url': smtp.url, 'smtp.from': 'dq@x.org' },
     ...{ 'alerts.emails': ['ops@x.org'], 'alerts.window': minute, 'console.publicUrl': 'https://dq.x.org' },
   };
-  const watch = { everyMs: 20, failingMs, pausedMs, pausedEveryMs: 20 };
+  const watch = { everyMs: 20, failingMs, quietMs, pausedMs, pausedEveryMs: 20 };
   // No notifier calls the jobs: they would be late, too.
   const health = { everyMs: 1_000, afterMs: minute, lateMs: Number.POSITIVE_INFINITY, crashWindowMs: minute };
-  const start = async () => {
-    const upkeep = createUpkeep(rig.context({ config, link: { ...link, send } }), {
+  const start = async (more: Parameters<typeof rig.context>[0] = {}) => {
+    const upkeep = createUpkeep(rig.context({ ...more, config, link: { ...link, send } }), {
       ...{ alertPollMs: 20, watch, health },
     });
     await rig.run(upkeep);
@@ -69,9 +76,19 @@ async function setUp(topics: Readonly<Record<string, string>>) {
   };
   const kept = async () =>
     (await new IncidentFiles(dataDir).list()).map(({ kind, about, state }) => `${kind} ${about} ${state}`);
+  /** Whole checks from now on. */
+  const checked = async () => {
+    const before = checks;
+    await until('two checks', () => checks >= before + 4);
+  };
   return {
-    ...{ time, rig, smtp, kept, notifiers, start },
+    ...{ time, rig, smtp, kept, notifiers, start, checked },
     upkeep: await start(),
+    /** Calls succeed, or none fails, for long enough. */
+    async quiet() {
+      await checked();
+      await time.jump(quietMs);
+    },
     judge(notifier: number, topic: string, [reason, status, detail]: End, times = 1) {
       const calls = notifiers[notifier]?.of(topic, topics[topic] ?? '', clock.now());
       for (let n = 0; n < times; n += 1) calls?.judged(reason, status, 5, clock.now(), detail);
@@ -79,18 +96,16 @@ async function setUp(topics: Readonly<Record<string, string>>) {
     silence: (notifier: number) => {
       silent = notifier;
     },
-    /** Whole checks from now on. */
-    async checked() {
-      const before = checks;
-      await until('two checks', () => checks >= before + 4);
-    },
     details: async () => (await new IncidentFiles(dataDir).list()).map(({ detail }) => detail),
   };
 }
 
 describe('incidents: failing receivers', () => {
   it('a receiver without a success for minutes is mailed with what to run; a success ends it', async () => {
-    const { time, smtp, judge, kept, checked, details } = await setUp({ 'order.close': a, 'order.open': a });
+    const { time, smtp, judge, kept, checked, quiet, details } = await setUp({
+      'order.close': a,
+      'order.open': a,
+    });
     judge(0, 'order.close', refused, 2);
     judge(63, 'order.close', refused, 2);
     judge(5, 'order.open', refused, 3);
@@ -109,6 +124,7 @@ describe('incidents: failing receivers', () => {
     expect(text).toContain('In the console: https://dq.x.org/topics/order.close\n');
     judge(63, 'order.close', success);
     // Its other topic is not called again yet, and gets no incident.
+    await quiet();
     await until('its end', async () => (await kept()).includes(`failing ${a} over`));
     await time.jump(minute);
     await until('the second mail', () => smtp.mails.length === 2);
@@ -197,7 +213,136 @@ describe('incidents: failing receivers', () => {
   });
 });
 
+describe('incidents: the end of a failing receiver', () => {
+  it('a success among failures is no end', async () => {
+    const { time, judge, kept, quiet, checked } = await setUp({ t: a });
+    judge(0, 't', refused, 3);
+    await time.jump(failingMs);
+    await until('it begins', async () => (await kept()).length === 1);
+    for (let n = 0; n < 4; n += 1) {
+      judge(1, 't', success);
+      await checked();
+      judge(0, 't', refused, 3);
+      await quiet();
+    }
+    expect(await kept()).toEqual([`failing ${a} begun`]);
+    judge(1, 't', success);
+    await quiet();
+    await until('it ends', async () => (await kept()).includes(`failing ${a} over`));
+  });
+
+  it('a success that was counted before a reload is the end', async () => {
+    const { time, rig, judge, kept, quiet, notifiers } = await setUp({ t: a });
+    judge(0, 't', refused, 3);
+    await time.jump(failingMs);
+    await until('it begins', async () => (await kept()).length === 1);
+    notifiers.fill(new EndpointCalls());
+    rig.tell({ kind: 'counters', deltas: [{ topic: 't', name: 'delivered', day: 20_260_131, n: 1 }] });
+    await quiet();
+    await until('it ends', async () => (await kept()).includes(`failing ${a} over`));
+  });
+
+  it('a success while a notifier did not answer is the end', async () => {
+    const { time, judge, kept, quiet, silence } = await setUp({ t: a });
+    judge(0, 't', refused, 3);
+    await time.jump(failingMs);
+    await until('it begins', async () => (await kept()).length === 1);
+    silence(7);
+    judge(1, 't', success);
+    await time.jump(2 * failingMs);
+    silence(-1);
+    await quiet();
+    await until('it ends', async () => (await kept()).includes(`failing ${a} over`));
+  });
+
+  it('a topic that waits for its next attempt fails all the same', async () => {
+    const failing = ['t0', 't1', 't2', 't3'];
+    const { time, judge, kept, checked } = await setUp(
+      Object.fromEntries([...failing, 'fine'].map((name) => [name, a])),
+    );
+    const pass = async (names: readonly string[]) => {
+      for (const name of names) judge(3, name, error, repliesInRow);
+      judge(3, 'fine', success);
+      await checked();
+      await time.jump(minute);
+    };
+    for (let passed = 0; passed <= failingMs; passed += minute) await pass(failing);
+    await until('it begins', async () => (await kept()).length > 0);
+    for (let n = 0; n < 8; n += 1) await pass(failing.slice(1));
+    expect(await kept()).toEqual([`failing ${a} begun`]);
+  });
+
+  it('topics that are unknown or unreadable end nothing', async () => {
+    const { time, rig, judge, kept, checked, start, upkeep } = await setUp({ t: a });
+    judge(0, 't', refused, 3);
+    await time.jump(failingMs);
+    await until('it begins', async () => (await kept()).length === 1);
+    await upkeep.drain(2_000);
+    const topics = new TopicBook(rig.registry, silentLog);
+    await start({ topics });
+    await time.jump(minute);
+    await topics.refresh();
+    await checked();
+    expect(await kept()).toHaveLength(1);
+    damage(rig, 'settings', '{');
+    await topics.refresh();
+    expect(topics.isUnreadable('t')).toBe(true);
+    await checked();
+    expect(await kept()).toHaveLength(1);
+  });
+
+  it('an instance that does not lead has no incidents', async () => {
+    const { time, judge, kept, start, upkeep, details } = await setUp({ t: a });
+    judge(0, 't', refused, 3);
+    await time.jump(failingMs);
+    await until('it begins', async () => (await kept()).length === 1);
+    await upkeep.drain(2_000);
+    const other = async () => ({ instance: 9, leftMs: minute });
+    await start({ leader: { leader: other, lead: other, giveUp: async () => {} } });
+    await until('it ends', async () => (await kept()).includes(`failing ${a} over`));
+    expect((await details())[1]).toBe(`instance 9 leads and reports ${a} now`);
+  });
+});
+
+describe('incidents: many receivers', () => {
+  it('some have their own incidents, and one is about all others', async () => {
+    const { failingIncidentsMax } = upkeepLimits;
+    const origins = Array.from(
+      { length: failingIncidentsMax + 10 },
+      (_, n) => `http://127.0.0.1:${18_000 + n}`,
+    );
+    const { time, judge, kept, checked, quiet, details } = await setUp(
+      Object.fromEntries(origins.map((origin, n) => [`t${n}`, origin])),
+    );
+    for (const n of origins.keys()) judge(n, `t${n}`, refused, 3);
+    await time.jump(failingMs);
+    await until('all begin', async () => (await kept()).length > failingIncidentsMax);
+    await checked();
+    expect(await kept()).toHaveLength(failingIncidentsMax + 1);
+    expect(await kept()).toContain('failing  begun');
+    expect((await details()).at(-1)).toMatch(
+      /^calls to 10 more receivers fail, the first to http:\/\/127\.0\.0\.1:\d+: connect ECONNREFUSED /,
+    );
+    for (const n of origins.keys()) judge(n, `t${n}`, success);
+    await quiet();
+    await until('all end', async () => (await kept()).filter((one) => one.endsWith('over')).length > 20);
+    expect(await kept()).toContain('failing  over');
+  });
+});
+
 describe('incidents: paused topics', () => {
+  it('a job that was late before the pause does not begin one', async () => {
+    const { time, rig, kept, checked } = await setUp({ t: a });
+    await time.jump(2 * pausedMs);
+    await rig.topic('t', `${a}/close`, { state: 'paused' });
+    await checked();
+    await time.jump(pausedMs - minute);
+    await checked();
+    expect(await kept()).toEqual([]);
+    await time.jump(minute);
+    await until('it begins', async () => (await kept()).includes('paused t begun'));
+  });
+
   it('a job that is due for an hour in a paused topic is mailed, and the end of the pause', async () => {
     const { time, rig, smtp, kept, checked, details } = await setUp({ t: a, later: a });
     await rig.topic('t', `${a}/close`, { state: 'paused' });
