@@ -214,7 +214,7 @@ describe('incidents: failing receivers', () => {
 });
 
 describe('incidents: the end of a failing receiver', () => {
-  it('a success among failures is no end', async () => {
+  it('a success among failures ends nothing', async () => {
     const { time, judge, kept, quiet, checked } = await setUp({ t: a });
     judge(0, 't', refused, 3);
     await time.jump(failingMs);
