@@ -14,8 +14,8 @@ export class DqCommand extends Command {
     const hint = near === null ? `Usage: ${this.createHelp().commandUsage(this)}` : `(Did you mean ${near}?)`;
     const [only] = this.args;
     const isIdAlone = options?.code === 'commander.missingArgument' && /'id'/.test(message) && only;
-    const way = isIdAlone ? `\nif ${only} is the id: dq ls --id ${only} finds its topic` : '';
-    return super.error(`${message}\n${hint}${way}\n(${pathOf(this)} --help)`, options);
+    const way = isIdAlone ? `if ${only} is the id: dq ls --id ${only} finds its topic\n` : '';
+    return super.error(`${message}\n${way}${hint}\n(${pathOf(this)} --help)`, options);
   }
 }
 
