@@ -26,7 +26,7 @@ export const jobsOfFile = (jobs: number): LeftBehind => ({
 
 export const registryOfFile = ({ topics, tokens, schedules }: RegistryCounts): LeftBehind => ({
   code: 'registry_db',
-  text: `registry.db holds ${registryText({ topics, tokens, schedules })}, which are not in force while \`mysql.url\` is set; dq move brings them to MySQL`,
+  text: `registry.db holds ${registryText({ topics, tokens, schedules })}, which are not in force while \`mysql.url\` is set; dq move brings them to a MySQL without topics; else move registry.db away`,
   values: { topics, tokens, schedules },
 });
 

@@ -146,6 +146,49 @@ describe.skipIf(await lacks('mysql'))('dq move: registry.db to MySQL', async () 
     expect((await other.now.api('PATCH', '/v1/topics/own', { title: 'x' })).status).toBe(200);
   });
 
+  describe.skipIf(await lacks('redis'))('MySQL is in force, jobs.db has a job, and redis is new', () => {
+    async function left() {
+      const redis = await owned('test', startRedis({ config: ['appendonly yes'] }));
+      const mysql = { url: await newDatabase() };
+      const daemon = switchedDaemon();
+      const { configure, dq } = daemon;
+      configure({});
+      await dq('start', '-d');
+      await createTopic(daemon.now, { topic: 't', callbackUrl: idle });
+      await daemon.now.push('t', '{}', { id: 'waits', delay: '1h' });
+      configure({ mysql });
+      const { stderr } = await dq('restart');
+      expect(stderr).toContain('; dq move brings them to a MySQL without topics; else move registry.db away');
+      const movedJob = async () => ({
+        ...{ move: await dq('move', '-y') },
+        ...{ store: (await daemon.now.api('GET', '/v1/store')).body.kind },
+        ...{ job: (await daemon.now.api('GET', '/v1/topics/t/jobs/waits')).status },
+        ...{ left: (await daemon.now.api('GET', '/v1/move')).body.state },
+      });
+      return { daemon, movedJob, becomesRedis: () => configure({ mysql, redis: [redis.url] }) };
+    }
+    const whole = { store: 'redis', job: 200, left: 'none' };
+
+    it('registry.db moves without a restart; then the daemon starts with redis, and the job moves', async () => {
+      const { daemon, movedJob, becomesRedis } = await left();
+      becomesRedis();
+      const stderr = expect.stringMatching(/the registry is in MySQL[\s\S]+restarted[\s\S]+all jobs are on Redis/);
+      expect(await movedJob()).toMatchObject({ ...whole, move: { code: 0, stderr } });
+      expect(moved(daemon)).toEqual({ before: false, after: true });
+    });
+
+    it('a MySQL with topics stays the registry, registry.db stays where it is, and the job moves', async () => {
+      const { daemon, movedJob, becomesRedis } = await left();
+      await createTopic(daemon.now, { topic: 't', callbackUrl: idle });
+      becomesRedis();
+      const stdout = expect.stringMatching(
+        /^registry {3}is in MySQL \S+ \(1 topic, 0 tokens, 0 schedules\); registry\.db \(1 topic, .+\) is not in force: move it away$/m,
+      );
+      expect(await movedJob()).toMatchObject({ ...whole, move: { code: 0, stdout } });
+      expect(moved(daemon)).toEqual({ before: true, after: false });
+    });
+  });
+
   it('a master that is killed after the copy: the next start has what its configuration names', async () => {
     const sink = await startSink(() => {});
     const daemon = switchedDaemon();

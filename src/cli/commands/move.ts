@@ -38,9 +38,10 @@ export function register(program: Command): void {
 async function move(flags: MoveFlags): Promise<void> {
   const dataDir = dataDirOf(flags, process.env);
   const client = () => clientOf({ dataDir });
-  const { config } = readConfig({}, await fileOf(client(), flags.config));
+  const { file, hasMysql } = await configOf(client(), flags.config);
+  const { config } = readConfig({}, file);
   const before = await storeOf(client());
-  const registry = await planRegistry(config);
+  const registry = await planRegistry(config, hasMysql);
   const jobs = await planJobs(config, before.jobs);
   printData(`registry   ${registry.line}\njobs       ${jobs.line}`);
   const refused = registry.refused ?? jobs.refused;
@@ -55,15 +56,19 @@ async function move(flags: MoveFlags): Promise<void> {
     'Changes of topics stop for some seconds, pushes during the restart (about 5 s). Go on?',
     flags.yes,
   );
-  if (registry.moves) await moveRegistry(dataDir);
-  else if (restarts) await restart(dataDir, 'restart');
+  const hasRestarted = registry.moves && (await moveRegistry(dataDir));
+  if (restarts && !hasRestarted) await restart(dataDir, 'restart');
   if (jobs.moves) await moveJobs(client());
 }
 
-/** The file that the daemon reads when it starts again: the plan must be of the same one. */
-async function fileOf(client: ApiClient, given: string | undefined): Promise<string> {
+/** `file`: the one that the daemon reads when it starts again, so the plan must be of it. `hasMysql`: its
+ *  MySQL is in force already. */
+async function configOf(
+  client: ApiClient,
+  given: string | undefined,
+): Promise<{ readonly file: string; readonly hasMysql: boolean }> {
   const { json } = await client.call<ConfigJson>({ path: ['v1', 'config'], needs: ['file', 'items'] });
-  const { file } = json;
+  const { file, items } = json;
   if (file === null)
     throw new Exit(
       'failed',
@@ -71,7 +76,7 @@ async function fileOf(client: ApiClient, given: string | undefined): Promise<str
     );
   if (given !== undefined && realpathSync(given) !== realpathSync(file))
     throw new Exit('failed', `the daemon reads ${file}: change that file, and name it with -c`);
-  return file;
+  return { file, hasMysql: items.some(({ name, next }) => name === 'mysql.url' && next === null) };
 }
 
 /** `jobs`: in jobs.db */
@@ -84,27 +89,34 @@ async function storeOf(
   return { kind, jobs: Object.values(states).reduce((sum, n) => sum + n, 0) };
 }
 
-async function moveRegistry(dataDir: string): Promise<void> {
+/** Returns whether the daemon has started again. */
+async function moveRegistry(dataDir: string): Promise<boolean> {
   say('dq: copying the registry to MySQL');
-  await restart(dataDir, 'move');
+  const hasRestarted = await restart(dataDir, 'move');
   say('dq: the registry is in MySQL; registry.db has the name registry.db.moved');
+  return hasRestarted;
 }
 
-/** Ends before the restart where MySQL is in force already. */
-async function restart(dataDir: string, cmd: 'move' | 'restart'): Promise<void> {
+/** False: a `move` without a restart, as MySQL was in force already. */
+async function restart(dataDir: string, cmd: 'move' | 'restart'): Promise<boolean> {
   const answered = await askDaemon({ dataDir }, { cmd }, cliLimits.registryMoveMs + endWaitMs);
   const refused = answered.answers.find((answer) => 'refused' in answer)?.refused;
-  if (refused !== undefined) throw new Exit('failed', `nothing has moved, the daemon still runs: ${refused}`);
+  const kept = cmd === 'move' ? 'nothing has moved' : 'no job has moved';
+  if (refused !== undefined) throw new Exit('failed', `${kept}, the daemon still runs: ${refused}`);
   // A master of an earlier version names the commands that it knows.
   const unknown = answered.answers.find((answer) => 'message' in answer)?.message;
   if (unknown !== undefined) throw new Exit('failed', `the daemon runs an earlier version: ${unknown}`);
-  if (!answered.answers.some((answer) => 'moved' in answer)) await awaitNext(dataDir, answered);
+  if (answered.answers.some((answer) => 'moved' in answer)) return false;
+  await awaitNext(dataDir, answered);
+  return true;
 }
 
 const stateOf = async (client: ApiClient): Promise<MoveJson> =>
   (await client.call<MoveJson>({ path: ['v1', 'move'], needs: ['state', 'jobs'] })).json;
 
 async function moveJobs(client: ApiClient): Promise<void> {
+  if ((await storeOf(client)).kind === 'embedded')
+    throw new Exit('failed', 'no job has moved: the daemon has started with jobs.db, not with `redis`');
   const path = ['v1', 'move'];
   let { json: now } = await client.call<MoveJson>({ method: 'POST', path, needs: ['state', 'jobs'] });
   say('dq: moving the jobs; it goes on without this command, and dq move shows it again');

@@ -30,7 +30,8 @@ export interface PartPlan {
 
 const stays = (line: string): PartPlan => ({ moves: false, line, refused: null });
 
-export async function planRegistry(config: Config): Promise<PartPlan> {
+/** `hasMysql`: its MySQL is in force already, and content there is not an obstacle. */
+export async function planRegistry(config: Config, hasMysql: boolean): Promise<PartPlan> {
   const { dataDir } = config;
   const server = parseMysqlUrl(config['mysql.url']);
   if (!server.ok) return stays('stays in registry.db, because `mysql.url` is not set');
@@ -43,6 +44,10 @@ export async function planRegistry(config: Config): Promise<PartPlan> {
     const db = kyselyOverMysql<RegistrySchema>(connections, limits.mysqlCallMs);
     const target = await moveTargetOf(db, place, readMoveNote(dataDir));
     const filled = target.topics + target.tokens + target.schedules > 0;
+    if (hasMysql && !target.isOurs)
+      return stays(
+        `is in MySQL ${place} (${registryText(target)}); registry.db (${registryText(held)}) is not in force: move it away`,
+      );
     const into = filled ? (target.isOurs ? 'an earlier copy' : registryText(target)) : 'empty';
     return {
       moves: true,

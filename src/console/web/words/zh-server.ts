@@ -63,7 +63,7 @@ export const zhServer = {
 
   left_jobs_db: 'jobs.db 中有 {jobs} 个任务，设置 redis 时不投递。dq move 把它们转移到 Redis',
   left_registry_db:
-    'registry.db 中有 {topics} 个主题、{tokens} 个令牌、{schedules} 个定时计划，设置 mysql.url 时不生效。dq move 把它们转移到 MySQL',
+    'registry.db 中有 {topics} 个主题、{tokens} 个令牌、{schedules} 个定时计划，设置 mysql.url 时不生效。MySQL 中没有主题时，dq move 把它们转移过去；否则请移走 registry.db',
   left_redis: '注册表列出 {servers}，未设置 redis 时其中的任务不投递。请重新设置 redis 并运行 dq restart',
   left_mysql:
     '注册表原来在 MySQL {server}，未设置 mysql.url 时其中的主题和令牌不生效。请重新设置 mysql.url，或删除 registry-copy.json',
