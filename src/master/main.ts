@@ -43,6 +43,8 @@ export interface Listening {
 
 /** Starts this daemon once more. */
 export interface Restarting {
+  /** One sentence: why no start would follow, whatever the configuration; null = it depends */
+  whyNever(): string | null;
   /** One sentence, before anything has ended; null = a start would be tried. `listening`: null = not known */
   whyNot(listening: Listening | null): Promise<string | null>;
   /** Called when everything has ended and the data directory is free. Returns the exit code of this
@@ -150,6 +152,8 @@ class Master {
       supervisor: this.#supervisor,
       data,
       log,
+      config: () => this.#facts.config,
+      whyNeverRestart: () => options.restarting.whyNever(),
       whyNotRestart: () => options.restarting.whyNot(this.#listening()),
       nextDataDir: () => {
         const read = options.previewConfig();

@@ -24,10 +24,12 @@ export function startAgain(start: {
   const { inBackground, cwd, logDir } = start;
   const command = [...process.execArgv, ...process.argv.slice(1)];
   return {
+    whyNever() {
+      const isAtTerminal = !inBackground && (process.stdin.isTTY || process.stdout.isTTY);
+      return isAtTerminal ? 'it runs in the foreground of a terminal: stop it and start it there' : null;
+    },
     async whyNot(listening) {
-      if (!inBackground && (process.stdin.isTTY || process.stdout.isTTY))
-        return 'it runs in the foreground of a terminal: stop it and start it there';
-      return whyStartFails([...command, '--check'], cwd, listening);
+      return this.whyNever() ?? whyStartFails([...command, '--check'], cwd, listening);
     },
     begin() {
       if (!inBackground) return exitCodes.startAgain;

@@ -3,6 +3,7 @@
 // Remembers whether the daemon is started again after the stop:
 // true after `dq restart`, false after any later stop.
 
+import type { Config } from '../../config/options.ts';
 import { messageOf } from '../../core/errors.ts';
 import { version } from '../../core/version.ts';
 import type { OpenLog } from '../../telemetry/log.ts';
@@ -20,6 +21,10 @@ export interface ControlOptions {
   readonly supervisor: Supervisor;
   readonly data: DataDirectory;
   readonly log: OpenLog;
+  /** in force */
+  readonly config: () => Config;
+  /** one sentence: why no start would follow, whatever the configuration; null = it depends */
+  readonly whyNeverRestart: () => string | null;
   /** one sentence: why a start with the current configuration would fail; null = it would be tried */
   readonly whyNotRestart: () => Promise<string | null>;
   /** of a start with the current configuration; null: it is wrong */
@@ -106,13 +111,16 @@ export class ControlCommands implements ControlHandlers {
   }
 
   async move(): Promise<{ readonly refused: string } | { readonly ends: boolean }> {
-    const { supervisor, data, log, previewConfig } = this.#options;
+    const { supervisor, data, log, config, whyNeverRestart, previewConfig } = this.#options;
     const read = previewConfig();
     if (!read.ok) return { refused: read.reason };
     const { dataDir } = read.config;
     if (dataDir !== data.path)
       return { refused: `dataDir is now ${dataDir}, and the data is in ${data.path}: set it back` };
     if (supervisor.state !== 'ready') return { refused: 'the daemon is starting or being stopped' };
+    // With MySQL in force the copy needs no restart.
+    const never = config()['mysql.url'] === '' ? whyNeverRestart() : null;
+    if (never !== null) return { refused: never };
     if (this.#isMoving) return { refused: 'another dq move copies the registry' };
     log.notice('move: copies the registry to MySQL');
     this.#isMoving = true;
