@@ -134,8 +134,9 @@ export class StoreRole {
     this.#note = owner.durability;
     channel.onMessage((message) => {
       if (message.kind !== 'move_registry') return;
+      const { call, url, step } = message;
       this.#moving = this.#moving.then(async () =>
-        channel.send({ kind: 'registry_moved', ...(await this.#move(message.url, message.step)) }),
+        channel.send({ kind: 'registry_moved', call, ...(await this.#move(url, step)) }),
       );
     });
     if (init.config.redis.length > 0) await this.#watchRedis(registry, isFirst);

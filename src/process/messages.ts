@@ -49,8 +49,13 @@ export type ToWorker =
   | { readonly kind: 'drain'; readonly deadlineMs: number; readonly why: DrainCause }
   | { readonly kind: 'reopen_logs' }
   /** to dq-store: copy registry.db to this MySQL, then reject changes of it; `undo`: remove the copy, and
-   *  take changes again */
-  | { readonly kind: 'move_registry'; readonly url: string; readonly step: 'copy' | 'undo' }
+   *  take changes again. `call`: as in the answer */
+  | {
+      readonly kind: 'move_registry';
+      readonly call: number;
+      readonly url: string;
+      readonly step: 'copy' | 'undo';
+    }
   /** to a notifier or server: a port of this instance, where the option is 0 or unset. No callback may go
    *  there. `host`: as configured; absent: that of the servers */
   | { readonly kind: 'listening'; readonly port: number; readonly host?: string }
@@ -121,7 +126,7 @@ export type ToMaster =
   /** replaces the note of `ready` or `took_over` */
   | { readonly kind: 'note'; readonly note: string }
   /** of dq-store, the answer to `move_registry` */
-  | ({ readonly kind: 'registry_moved' } & RegistryMove)
+  | ({ readonly kind: 'registry_moved'; readonly call: number } & RegistryMove)
   /** this worker cannot start, and neither could another try: a port in use, an unreadable file */
   | { readonly kind: 'failed'; readonly message: string; readonly exitCode: number }
   /** this process ends by an exception */

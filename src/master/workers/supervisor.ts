@@ -83,7 +83,9 @@ export class Supervisor implements SlotHost {
   #phase: 'starting' | 'running' | 'stopping' = 'starting';
   #outcome: Outcome = { exitCode: 0, reason: null };
   #othersStarted = false;
-  #onMoved: (answer: RegistryMove) => void = () => {};
+  #moveCalls = 0;
+  /** by call: an answer that comes too late is not that of the next question */
+  readonly #onMoved = new Map<number, (answer: RegistryMove) => void>();
   #finish: (outcome: Outcome) => void = () => {};
   /** Resolves when every worker has exited. */
   readonly ended = new Promise<Outcome>((resolve) => {
@@ -172,15 +174,16 @@ export class Supervisor implements SlotHost {
     await this.#fleet.until(() => this.#phase === 'stopping' || ready() !== undefined);
     const store = ready();
     if (store === undefined) throw new Error('the daemon is being stopped');
-    const answered = new Promise<RegistryMove>((resolve) => {
-      this.#onMoved = resolve;
-    });
-    store.send({ kind: 'move_registry', url, step });
+    this.#moveCalls += 1;
+    const call = this.#moveCalls;
+    const answered = new Promise<RegistryMove>((resolve) => this.#onMoved.set(call, resolve));
+    store.send({ kind: 'move_registry', call, url, step });
     const ended = store.ended.then(() => {
       throw new Error('dq-store has ended meanwhile');
     });
     const late = () => new Error('dq-store did not answer in time');
-    return within(masterLimits.registryMoveMs, Promise.race([answered, ended]), late);
+    const inTime = within(masterLimits.registryMoveMs, Promise.race([answered, ended]), late);
+    return inTime.finally(() => this.#onMoved.delete(call));
   }
 
   reloadState(): ReloadState {
@@ -350,7 +353,7 @@ export class Supervisor implements SlotHost {
     this.#relay.receive(from, message);
     this.#metrics.receive(from, message);
     this.#answerConsole(from, message);
-    if (message.kind === 'registry_moved') this.#onMoved(message);
+    if (message.kind === 'registry_moved') this.#onMoved.get(message.call)?.(message);
     if (message.kind === 'ready' || message.kind === 'took_over') this.#fleet.changed();
     if (message.kind !== 'ready') return;
     this.#crashLoop.ready(from.role);
