@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { firstAuditId } from '../../src/core/audit.ts';
 import { parseMysqlUrl } from '../../src/core/url/server-url.ts';
 import {
   copyRegistry,
@@ -125,6 +126,25 @@ describe.skipIf(await lacks('mysql'))('move-registry', async () => {
     const mine = topics.find(({ name }) => name === 'mine');
     expect([mine?.revision, revision]).toEqual([ofMine, 1300]);
     expect(mine === undefined ? null : moved.read(mine).open().secrets).toEqual(secrets);
+  });
+
+  it('an audit entry of an earlier request that is written during the copy is copied', async () => {
+    const { path, gate, db, rows, copy } = await setUp();
+    const file = openDatabase(path);
+    const now = Date.now();
+    const write = (at: number) =>
+      file.exec(
+        `INSERT INTO audit VALUES ('${firstAuditId(at)}', 'n', '::1', 'createTopic', 't', NULL, NULL, 201, NULL)`,
+      );
+    write(now);
+    await copy(async () => {
+      write(now - 1_000);
+      await gate.close(db);
+    });
+    file.close();
+    expect(await rows('SELECT id FROM audit ORDER BY id')).toEqual(
+      [now - 1_000, now].map((at) => ({ id: firstAuditId(at) })),
+    );
   });
 
   it('changes are rejected from the end of the first part on; those before it are copied', async () => {

@@ -22,6 +22,9 @@ export const sqlLimits = {
    *  their objects. Uncached settings are only slower to read. */
   settingsKept: 1_000,
   settingsKeptChars: 2_000,
+  /** `dq move` copies audit entries of this time a second time: an entry is written when its request has been
+   *  answered, so after entries of later requests. Longer than a request takes. */
+  auditLateMs: 600_000,
   /** Audit entries that one list examines: 20 ms; and that one call removes. */
   auditScanMax: 5_000,
   auditTrimMax: 500,

@@ -7,6 +7,7 @@ import { readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Kysely, RawBuilder } from 'kysely';
 import { sql } from 'kysely';
+import { firstAuditId } from '../../core/audit.ts';
 import { DqError, messageOf } from '../../core/errors.ts';
 import { type RegistryCounts, registryText } from '../../core/left-behind.ts';
 import { type MysqlServer, placeOf } from '../../core/url/server-url.ts';
@@ -183,9 +184,9 @@ class Copy {
     const before = readMoveNote(dataDir);
     await this.#check(this.#target, before);
     // Without a transaction, while changes go on: the rest is short.
-    const began = Math.floor(wallNow() / 1_000);
+    const began = wallNow();
     await this.#copy(this.#target, 'series', large.series);
-    const lastAudit = await this.#copy(this.#target, 'audit', large.audit);
+    await this.#copy(this.#target, 'audit', large.audit);
     await close();
     const { id, revision, keyCheck } = await this.#head();
     let note: MoveNote | null = null;
@@ -204,8 +205,10 @@ class Copy {
         await this.#copy(trx, 'topic_tombstone', small.topic_tombstone, shifted);
         for (const table of ['topic_stat', 'token', 'schedule', 'operation'] as const)
           await this.#copy(trx, table, small[table]);
-        await this.#copy(trx, 'audit', large.audit, undefined, lastAudit);
-        await this.#copySeriesSince(trx, began);
+        // An entry has the time of its request, and is written later than others of that time.
+        const late = firstAuditId(began - sqlLimits.auditLateMs);
+        await this.#copy(trx, 'audit', large.audit, undefined, [late]);
+        await this.#copySeriesSince(trx, Math.floor(began / 1_000));
         if (!keepsList) {
           const list = await this.#source.selectFrom('shard_list').selectAll().executeTakeFirst();
           if (list !== undefined) await this.#insert(trx, 'shard_list', [shifted(list)]);
@@ -245,21 +248,21 @@ class Copy {
     return { id, ...(await headOf(this.#source)) };
   }
 
-  /** Pages in the order of the key, after `last`. Returns the last key. */
+  /** Pages in the order of the key, after `last`. */
   async #copy(
     target: Db,
     table: Table,
     keys: readonly string[],
     change: (row: Row) => Row = (row) => row,
     last: readonly unknown[] | null = null,
-  ): Promise<readonly unknown[] | null> {
+  ): Promise<void> {
     const columns = sql.join(keys.map((key) => sql.ref(key)));
     for (let reached = last; ; ) {
       const after = reached === null ? sql`` : sql`WHERE (${columns}) > (${sql.join(reached)})`;
       const rows = await this.#read(sql`SELECT * FROM ${sql.table(table)} ${after}
         ORDER BY ${columns} LIMIT ${sql.lit(sqlLimits.registryPageRows)}`);
       const end = rows.at(-1);
-      if (end === undefined) return reached;
+      if (end === undefined) return;
       await this.#insert(target, table, rows.map(change));
       reached = keys.map((key) => end[key]);
     }
