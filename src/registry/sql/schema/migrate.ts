@@ -59,7 +59,7 @@ export async function checkSchema<S extends MigrationSchema>(
       );
     if (row.checksum !== checksumOf(known))
       throw rejected(
-        `${what}: step ${row.number} (${row.name}) differs from this version's: use the dq that wrote it`,
+        `${what}: step ${row.number} (${row.name}) differs from this version's: use the dq that wrote it; its version number may be the same`,
       );
   }
   return applied.at(-1)?.number ?? 0;
