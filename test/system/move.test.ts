@@ -172,7 +172,9 @@ describe.skipIf(await lacks('mysql'))('dq move: registry.db to MySQL', async () 
     it('registry.db moves without a restart; then the daemon starts with redis, and the job moves', async () => {
       const { daemon, movedJob, becomesRedis } = await left();
       becomesRedis();
-      const stderr = expect.stringMatching(/the registry is in MySQL[\s\S]+restarted[\s\S]+all jobs are on Redis/);
+      const stderr = expect.stringMatching(
+        /the registry is in MySQL[\s\S]+restarted[\s\S]+all jobs are on Redis/,
+      );
       expect(await movedJob()).toMatchObject({ ...whole, move: { code: 0, stderr } });
       expect(moved(daemon)).toEqual({ before: false, after: true });
     });
