@@ -55,6 +55,9 @@ export interface TopicFailures
   readonly lastStatus: number | null;
   /** the last failure in words; '': it has a reply; absent: of a notifier of an earlier version */
   readonly lastDetail?: string;
+  /** failed attempts without a reply since its last success or failed reply; absent: of a notifier of an
+   *  earlier version */
+  readonly unansweredInRow?: number;
   /** of the newest failures, as many as decide whether a topic fails, epoch ms; absent: of a notifier of an
    *  earlier version */
   readonly lastFailuresAt?: readonly number[];
@@ -78,10 +81,15 @@ function mergeTopic(parts: readonly TopicFailures[]): TopicFailures {
     delivered: sum(({ delivered }) => delivered),
     failed: sum(({ failed }) => failed),
     failuresInRow: sum(inRow),
+    unansweredInRow: sum((part) => Math.min(part.unansweredInRow ?? unanswered(part), inRow(part))),
     lastSuccessAt: lastSuccessAt || null,
     since: starts.length === 0 ? null : Math.max(Math.min(...starts), lastSuccessAt),
   };
 }
+
+/** Of a notifier of an earlier version. */
+const unanswered = ({ lastStatus, failuresInRow }: TopicFailures) =>
+  lastStatus === null ? failuresInRow : 0;
 
 /** 0: unknown, of a notifier of an earlier version. */
 export const lastFailureAt = ({ lastFailuresAt, since }: TopicFailures): number =>

@@ -26,6 +26,7 @@ export class TopicCalls {
   readonly origin: string;
   running = 0;
   #failuresInRow = 0;
+  #unansweredInRow = 0;
   #lastSuccessAt: number | null = null;
   /** the newest ones */
   #lastFailuresAt: readonly number[] = [];
@@ -62,10 +63,12 @@ export class TopicCalls {
   ): void {
     if (reason === null) {
       this.#failuresInRow = 0;
+      this.#unansweredInRow = 0;
       this.#failingSince = null;
       this.#lastSuccessAt = nowMs;
     } else {
       this.#failuresInRow += 1;
+      this.#unansweredInRow = status === null ? this.#unansweredInRow + 1 : 0;
       this.#failingSince ??= nowMs;
       this.#lastFailuresAt = [...this.#lastFailuresAt, nowMs].slice(-notifierLimits.lastFailuresKept);
       this.#lastReason = reason;
@@ -110,6 +113,7 @@ export class TopicCalls {
       delivered,
       failed,
       failuresInRow: this.#failuresInRow,
+      unansweredInRow: this.#unansweredInRow,
       lastSuccessAt,
       since: this.#failingSince,
       lastReason,

@@ -71,7 +71,7 @@ export const upkeepLimits = {
    *  attempts of most topics. */
   watchEveryMs: 15_000,
   failingMs: 180_000,
-  failuresInRow: 3,
+  unansweredInRow: 3,
   repliesInRow: 10,
   /** For how long calls succeed before that is the end of an incident: a receiver that answers now and then
    *  stays one incident. */

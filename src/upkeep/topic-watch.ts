@@ -382,8 +382,8 @@ export class TopicWatch extends Agent {
 
 /** Enough in a row. A single reply may be about its job, and a job fails as often as repliesInRow only after
  *  hours. */
-const hasFailures = ({ failuresInRow, lastStatus }: TopicFailures): boolean =>
-  failuresInRow >= (lastStatus === null ? upkeepLimits.failuresInRow : upkeepLimits.repliesInRow);
+const hasFailures = ({ failuresInRow, unansweredInRow = 0 }: TopicFailures): boolean =>
+  unansweredInRow >= upkeepLimits.unansweredInRow || failuresInRow >= upkeepLimits.repliesInRow;
 
 const failsAfter = (successAt: number, facts: TopicFailures): boolean =>
   hasFailures(facts) && lastFailureAt(facts) > successAt;

@@ -152,7 +152,8 @@ describe('incidents: failing receivers', () => {
 
   it('few failed replies are about their jobs', async () => {
     const { time, judge, kept, checked } = await setUp({ t: a });
-    judge(0, 't', error, repliesInRow - 1);
+    judge(0, 't', error, repliesInRow - 2);
+    judge(0, 't', refused);
     await time.jump(failingMs);
     await checked();
     expect(await kept()).toEqual([]);
