@@ -71,7 +71,7 @@ it('capacity: names the reason why jobs of a topic are not called', async () => 
   });
 
   const dq = commandsOf(daemon);
-  const shown = new RegExp(`^delivery +the topic is paused \\(dq topic resume ${topic('paused')}\\)$`, 'm');
+  const shown = new RegExp(`^calls +the topic is paused \\(dq topic resume ${topic('paused')}\\)$`, 'm');
   // What all notifiers say stands once, without their names.
   await until('dq topic get shows the reason', async () =>
     shown.test((await dq(['topic', 'get', topic('paused')])).stdout),
