@@ -21,10 +21,17 @@ export interface HeldTopics {
   readonly most: readonly HeldTopic[];
 }
 
-/** A sentence on a topic whose jobs wait, which dq called before. `state`: undefined: not registered, or
- *  unreadable */
-export function heldText(topic: string, state: TopicState | undefined, jobs: number): string {
-  const how = state === 'paused' ? 'was paused' : state === 'offline' ? 'was taken offline' : 'is not known';
+const howHeld = {
+  paused: 'was paused',
+  offline: 'was taken offline',
+  active: 'is pulled by clients now',
+  unreadable: 'has an unreadable record',
+  removed: 'was removed',
+} as const satisfies Record<TopicState | 'unreadable' | 'removed', string>;
+
+/** A sentence on a topic whose jobs wait, which dq called before. */
+export function heldText(topic: string, state: keyof typeof howHeld, jobs: number): string {
   const wait = `${jobs} job${jobs === 1 ? ' waits' : 's wait'}, none is called`;
-  return `${topic} ${how}: ${wait}; dq ${state === undefined ? 'explain' : 'topic resume'} ${topic}`;
+  const command = state === 'paused' || state === 'offline' ? 'topic resume' : 'explain';
+  return `${topic} ${howHeld[state]}: ${wait}; dq ${command} ${topic}`;
 }

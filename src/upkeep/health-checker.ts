@@ -267,6 +267,11 @@ export class HealthChecker extends Agent {
     await incidents.begin(jobs.incident, detail, { oldest, waiting });
   }
 
+  #stateOf(name: string): Parameters<typeof heldText>[1] {
+    const { topics } = this.#options;
+    return topics.get(name)?.state ?? (topics.isUnreadable(name) ? 'unreadable' : 'removed');
+  }
+
   /** Jobs that nothing calls any more were not delivered in time. */
   #endOf({ incident, ended, topics }: Lateness, stored: Counts['topics']): string {
     const begun = this.#options.incidents
@@ -275,7 +280,7 @@ export class HealthChecker extends Agent {
     const names = new Set([...topics, ...(begun?.oldest === undefined ? [] : [begun.oldest.topic])]);
     const held = this.#uncalledOf([...names])
       .held.filter((name) => waitingIn(stored[name]) > 0)
-      .map((name) => heldText(name, this.#options.topics.get(name)?.state, waitingIn(stored[name])));
+      .map((name) => heldText(name, this.#stateOf(name), waitingIn(stored[name])));
     return [...(held.length < names.size || held.length === 0 ? [ended] : []), ...held].join('; ');
   }
 }

@@ -306,7 +306,7 @@ export class TopicWatch extends Agent {
       .filter(({ jobs }) => jobs > 0)
       .sort((a, b) => b.jobs - a.jobs);
     if (held === undefined) return `no job waits for a call of ${about} any more`;
-    return heldText(held.name, topics.get(held.name)?.state, held.jobs);
+    return heldText(held.name, topics.get(held.name)?.state ?? 'removed', held.jobs);
   }
 
   #originOf(topic: KnownTopic): string {

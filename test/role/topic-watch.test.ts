@@ -292,6 +292,18 @@ describe('incidents: the end of a failing receiver', () => {
     expect(await kept()).toHaveLength(1);
   });
 
+  it('a topic whose jobs clients pull now ends it with that', async () => {
+    const { time, rig, judge, kept, details } = await setUp({ t: a });
+    judge(0, 't', refused, 3);
+    await time.jump(failingMs);
+    await until('it begins', async () => (await kept()).length === 1);
+    await rig.topic('t', `${a}/close`, { delivery: 'pull' });
+    await until('it ends', async () => (await kept()).includes(`failing ${a} over`));
+    expect((await details())[1]).toBe(
+      't is pulled by clients now: 1 job waits, none is called; dq explain t',
+    );
+  });
+
   it('an instance that does not lead has no incidents', async () => {
     const { time, judge, kept, start, upkeep, details } = await setUp({ t: a });
     judge(0, 't', refused, 3);
