@@ -43,17 +43,19 @@ export function deadJobsMail(
   const [[cause, same]] = byCause as [(typeof byCause)[number]];
   const of = count === 1 ? '' : same.length === count ? ', all' : `, ${same.length} of them`;
   const rest = waiting === null ? '' : `; ${waiting === 0 ? 'none' : waiting} still waiting`;
-  const command = `dq dead requeue ${topic}`;
+  const [since, until] = [formatInstant(first), formatInstant(last + 1)];
+  const command = `dq dead requeue ${topic} --since ${since} --until ${until}`;
   const link = linkTo(daemon, ['dead'], { topic });
   const mail = mailText(
     `${jobs}: ${topic}`,
     [
-      `${jobs} ${count === 1 ? 'at' : 'since'} ${formatInstant(first)}${of}: ${cause}${rest}`,
+      `${jobs} ${count === 1 ? 'at' : 'since'} ${since}${of}: ${cause}${rest}`,
       '',
-      ...commandLines([
-        ...(isPulled(same[0]) ? receiverCommands(topic).slice(0, 1) : receiverCommands(topic)),
-        { command, does: 'delivers its dead letters again, when the cause is gone' },
-      ]),
+      ...commandLines(isPulled(same[0]) ? receiverCommands(topic).slice(0, 1) : receiverCommands(topic)),
+      '',
+      `When the cause is gone, this command delivers ${count === 1 ? 'it' : `these ${count}`} again:`,
+      '',
+      `  ${command}`,
       '',
       ...sampleLines(same, count),
       ...linkLines(link),
@@ -66,8 +68,8 @@ export function deadJobsMail(
     version: daemon.version,
     topic,
     count,
-    since: formatInstant(first),
-    until: formatInstant(last + 1),
+    since,
+    until,
     cause,
     waiting,
     command,
@@ -79,17 +81,23 @@ export function deadJobsMail(
 
 /** `incidents`: 1 or more that have one mail, oldest first. */
 export function incidentsMail(incidents: readonly Reported[], daemon: Daemon): MailText {
-  const shown = incidents.slice(-mailLimits.alertsShown);
-  const last = incidents.at(-1) as Reported;
+  // The last state of each decides. Those that still fail are the last ones, and lead.
+  const states = new Map(incidents.map((one) => [`${one.kind} ${one.about}`, one]));
+  const isOpen = (one: Reported) => one.state === 'begun' && states.get(`${one.kind} ${one.about}`) === one;
+  const open = incidents.filter(isOpen);
+  const sorted = [...incidents.filter((one) => !isOpen(one)), ...open];
+  const shown = sorted.slice(-mailLimits.alertsShown);
+  const last = sorted.at(-1) as Reported;
   const { command, does, also = [], logs, screen } = helpOf(last);
   const isOver = last.state === 'over';
   const link = linkTo(daemon, screen);
-  const more = new Set(incidents.map(({ kind, about }) => `${kind} ${about}`)).size - 1;
-  const subject = `${more > 0 ? `${more + 1} incidents: ` : ''}${last.detail}`;
+  const over = states.size - open.length;
+  const sum = open.length > 0 && over > 0 ? `${open.length} open, ${over} over` : `${states.size} incidents`;
+  const subject = `${states.size > 1 ? `${sum}: ` : ''}${last.detail}`;
   const isSaid = incidents.length === 1 && subjectOf(subject) === `dq: ${subject}`;
   const single = also.length === 0 ? [`This command ${does}:`, '', `  ${command}`] : [];
   const lines = [
-    ...(incidents.length > shown.length ? [`${incidents.length - shown.length} earlier ones, then:`] : []),
+    ...(incidents.length > shown.length ? [`${incidents.length - shown.length} others, then:`] : []),
     // The subject says it.
     ...(isSaid ? [] : shown.map(({ at, detail }) => `${formatInstant(at)}  ${detail}`)),
     ...(isSaid && !isOver ? [`Reported at ${formatInstant(last.at)}.`] : []),
@@ -105,6 +113,8 @@ export function incidentsMail(incidents: readonly Reported[], daemon: Daemon): M
     version: daemon.version,
     command: isOver ? null : command,
     link,
+    count: states.size,
+    open: open.length,
     incidents: shown.map(incidentData),
   };
   return { ...mailText(subject, lines, daemon), data };

@@ -280,6 +280,7 @@ function mailersOf(
     },
     mailAbout: async (topic, entries) =>
       deadJobsMail(topic, entries, daemon, await waitingOf(store.admin, topic)),
+    subjectOf: (topic, entries) => deadJobsMail(topic, entries, daemon, null).subject,
     pollMs: times.deathPollMs,
     perHour: upkeepLimits.mailsPerHourMax,
   });
@@ -290,6 +291,7 @@ function mailersOf(
     // Only the recipients of all: the addresses of a topic are for its dead letters.
     addressesOf: async () => [],
     mailAbout: (_, some) => incidentsMail(some, daemon),
+    subjectOf: (_, some) => incidentsMail(some, daemon).subject,
     pollMs: times.alertPollMs,
     perHour: null,
   });
@@ -298,7 +300,7 @@ function mailersOf(
 
 /** The delayed and ready jobs of a topic; null: the store does not answer. */
 async function waitingOf(admin: StoreAdmin, topic: string): Promise<number | null> {
-  const counts = await admin.counts().catch(() => null);
+  const counts = await admin.countsOf([topic]).catch(() => null);
   if (counts === null) return null;
   const { delayed, ready } = counts.topics[topic] ?? { delayed: 0, ready: 0 };
   return delayed + ready;

@@ -11,7 +11,7 @@ import { AlertChannels } from '../../src/mail/alert-channels.ts';
 import { HookSender } from '../../src/mail/hook-sender.ts';
 import { deadJobsMail } from '../../src/mail/mail-text.ts';
 import { type Mail, MailCircuitBreaker, openMailSender } from '../../src/mail/smtp-sender.ts';
-import type { AlertOutbox, Store } from '../../src/ports/job-store.ts';
+import type { AlertEntry, AlertOutbox, Store } from '../../src/ports/job-store.ts';
 import type { TopicDraft } from '../../src/ports/registry.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import type { TopicBook } from '../../src/registry/topic-book.ts';
@@ -76,15 +76,18 @@ interface Bounds {
   readonly window?: number;
   readonly perMail?: number;
   readonly perHour?: number;
+  readonly mailAbout?: typeof aboutDead;
 }
 
+const aboutDead = (topic: string, entries: readonly AlertEntry[]) =>
+  deadJobsMail(topic, entries, { host: 'h', version: 'v', publicUrl: '' }, null);
+
 /** Upkeep's mailer alone, with small bounds. */
-async function startMailerAlone(rig: Rig, smtp: SmtpSink, bounds: Bounds, more: Partial<Config> = {}) {
-  const { window = windowMs, perMail = 1_000, perHour = null } = bounds;
+async function startMailerAlone(rig: Rig, smtp: SmtpSink | null, bounds: Bounds, more: Partial<Config> = {}) {
+  const { window = windowMs, perMail = 1_000, perHour = null, mailAbout = aboutDead } = bounds;
   const { config, log, metrics } = rig.context({
     config: configOf(smtp, { ...more, 'alerts.window': window }),
   });
-  const daemon = { host: 'h', version: 'v', publicUrl: '' };
   const times = { min: 5, max: 10 };
   const mailer = new Mailer({
     name: 'dead jobs',
@@ -93,7 +96,8 @@ async function startMailerAlone(rig: Rig, smtp: SmtpSink, bounds: Bounds, more: 
       const topic = await rig.topics.lookUp(name);
       return [...(topic?.alertEmails ?? []), ...(topic?.alertHooks ?? [])];
     },
-    mailAbout: (topic, entries) => deadJobsMail(topic, entries, daemon, null),
+    mailAbout,
+    subjectOf: (topic, entries) => aboutDead(topic, entries).subject,
     channels: new AlertChannels(
       new MailCircuitBreaker(openMailSender(config), log, times),
       new HookSender(config, times),
@@ -230,7 +234,7 @@ describe('mailer with mail, a webhook and the robots of four chats', () => {
     expect(robots.rejected).toEqual([]);
     for (const kind of robotKinds) {
       expect(robots.accepted[kind][0], kind).toContain('  id        first\n');
-      expect(robots.accepted[kind][1], kind).toMatch(/ {2}dq dead requeue t +delivers /);
+      expect(robots.accepted[kind][1], kind).toMatch(/ {2}dq dead requeue t --since /);
     }
   });
 
@@ -340,11 +344,12 @@ describe('mailer of dead jobs', () => {
     expect(text).toMatch(/^2 jobs died since \S+Z, all: status 502; 3 still waiting\n/);
     expect(text).toContain('\n  ids       4711, 4712\n  attempts  1\n  reply     {"code":500}\n');
     expect(smtp.mails[0]?.raw).not.toMatch(/payload|token=abc|whsec/);
-    const [, topic = ''] = /^ {2}dq dead requeue (\S+) /m.exec(text) ?? [];
-    expect((await rig.store.dead.list({ topic }, 10, null)).items.map(({ id }) => id).sort()).toEqual([
-      '4711',
-      '4712',
-    ]);
+    const [, topic = '', since = '', before = ''] =
+      /^ {2}dq dead requeue (\S+) --since (\S+) --until (\S+)$/m.exec(text) ?? [];
+    const range = { since: Date.parse(since), until: Date.parse(before) };
+    expect(
+      (await rig.store.dead.list({ topic, ...range }, 10, null)).items.map(({ id }) => id).sort(),
+    ).toEqual(['4711', '4712']);
   });
 
   it('keeps the window over a restart, even if the dead letter was removed', async () => {
@@ -484,6 +489,19 @@ describe('mailer of dead jobs', () => {
     // Fewer than one claim are still owed to it.
     await until('the other alerts are settled', async () => (await states(rig.store)).includes('job-5 sent'));
     await until('its claim is released', async () => (await states(rig.store)).includes('job-6 owed'));
+  });
+
+  it('reads no facts for a mail that it cannot send', async () => {
+    const { rig } = await setUp();
+    let asked = 0;
+    const mailAbout: typeof aboutDead = (...args) => {
+      asked += 1;
+      return aboutDead(...args);
+    };
+    await startMailerAlone(rig, null, { mailAbout }, { 'alerts.emails': ['b@x.org'] });
+    await die(rig.store, 't', ['1']);
+    await until('the alert is settled', () => all('nobody')(rig.store));
+    expect(asked).toBe(0);
   });
 
   it('logs and settles alerts without an address or a mail server', async () => {

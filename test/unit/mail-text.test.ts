@@ -49,11 +49,12 @@ describe('the mail about dead jobs', () => {
 
   it('then has what to run, and some ids', () => {
     const lines = textOf(died(112, { reason: 'attempts_exhausted', failures: 9, attempt: failed }));
-    expect(lines.slice(1, 10)).toEqual([
-      ...['', '  dq explain t        says what the receiver does, and what waits'],
-      '  dq topic test t     makes one call that changes no job',
-      '  dq topic pause t    stops the calls',
-      '  dq dead requeue t   delivers its dead letters again, when the cause is gone',
+    expect(lines.slice(1, 13)).toEqual([
+      ...['', '  dq explain t       says what the receiver does, and what waits'],
+      '  dq topic test t    makes one call that changes no job',
+      '  dq topic pause t   stops the calls',
+      ...['', 'When the cause is gone, this command delivers these 112 again:', ''],
+      '  dq dead requeue t --since 2030-01-31T00:00:00.000Z --until 2030-01-31T00:00:00.001Z',
       ...['', '  ids       job-0, job-1, job-2 and 109 more', '  attempts  9', ''],
     ]);
     const reply = { ...failed, reason: 'status', status: 500, detail: '', replyExcerpt: '{"a":1}' } as const;
@@ -71,7 +72,7 @@ describe('the mail about dead jobs', () => {
     const { text, data } = deadJobsMail('t.x', [entry('1')], linked, null);
     expect(text).toContain('\n\nIn the console: https://dq.example.org/dead?topic=t.x\n');
     expect(data).toMatchObject({
-      command: 'dq dead requeue t.x',
+      command: 'dq dead requeue t.x --since 2030-01-31T00:00:00.000Z --until 2030-01-31T00:00:00.001Z',
       link: 'https://dq.example.org/dead?topic=t.x',
     });
     expect(textOf([entry('1')]).join('\n')).not.toContain('In the console');
@@ -133,6 +134,19 @@ describe('the mail about an incident', () => {
     const store = { kind: 'store', about: '', state: 'begun', at, detail: 'the store fails' } as const;
     const two = incidentsMail([store, late], daemon);
     expect(two.subject).toBe('dq: 2 incidents: jobs are late (topic t)');
+    expect(two.data).toMatchObject({ count: 2, open: 2 });
     expect(two.text).toMatch(/^2030\S+ {2}the store fails\n2030\S+ {2}jobs are late \(topic t\)\n/);
+  });
+
+  it('of several is led by one that still fails, and counts those that are over', () => {
+    const of = (about: string, state: 'begun' | 'over', seconds: number) =>
+      ({ kind: 'failing', about, state, at: at + seconds * 1_000, detail: `${about} ${state}` }) as const;
+    const [a, b, end] = [of('a', 'begun', 0), of('b', 'begun', 1), of('b', 'over', 2)];
+    const { subject, text, data } = incidentsMail([a, b, end], daemon);
+    expect(subject).toBe('dq: 1 open, 1 over: a begun');
+    expect(text).toMatch(/ {2}b begun\n.* {2}b over\n.* {2}a begun\n/);
+    expect(data).toMatchObject({ command: expect.any(String), count: 2, open: 1 });
+    const ended = incidentsMail([a, b, end, of('a', 'over', 3)], daemon);
+    expect(ended).toMatchObject({ subject: 'dq: 2 incidents: a over', data: { command: null, open: 0 } });
   });
 });

@@ -42,6 +42,8 @@ export interface MailerOptions<A extends Alert> {
   readonly addressesOf: (key: string) => Promise<readonly string[]>;
   /** `alerts`: 1 or more of the key, oldest first */
   readonly mailAbout: (key: string, alerts: readonly A[]) => MailText | Promise<MailText>;
+  /** its subject, for the log: reads nothing */
+  readonly subjectOf: (key: string, alerts: readonly A[]) => string;
   readonly channels: AlertChannels;
   readonly config: Pick<Config, 'alerts.emails' | 'alerts.defaultHooks' | 'alerts.window'>;
   readonly log: Log;
@@ -198,12 +200,11 @@ export class Mailer<A extends Alert> extends Agent {
   /** Logs before it settles: a crash between the two repeats the line. A kill -9 within
    *  telemetryLimits.logFlushMs loses it. */
   async #logOnly(key: string, alerts: readonly A[]): Promise<void> {
-    const { channels, config, log, mailAbout, name, perMail } = this.#options;
+    const { channels, config, log, name, perMail, subjectOf } = this.#options;
     const why = channels.canMail ? 'no address is configured' : 'no smtp.url is configured';
     const ids = alerts.slice(0, mailLimits.alertsShown).map(({ id }) => id);
     const fields = { source: name, key, alerts: alerts.length, ids };
-    const { subject } = await mailAbout(key, alerts);
-    log.error(`${subject}; not mailed: ${why}`, undefined, fields);
+    log.error(`${subjectOf(key, alerts)}; not mailed: ${why}`, undefined, fields);
     await this.#settle(alerts, 'nobody');
     // One line per window, as with mails. After a full claim or a failed settle the rest does not wait.
     if (alerts.length < perMail) this.#nextLineAt.set(key, monotonicNow() + config['alerts.window']);
