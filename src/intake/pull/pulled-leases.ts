@@ -123,13 +123,16 @@ export class PulledLeases implements Service {
     const { topics } = this.#ctx;
     const unread = new Map<string, StoreFailure>();
     const unknown = new Set(leases.map(({ topic }) => topic).filter((topic) => !topics.get(topic)));
-    for (const topic of unknown)
+    // Together: each waits for the timeout of the registry.
+    const lookUp = async (topic: string): Promise<void> => {
       try {
         await topics.lookUp(topic);
       } catch (error) {
         if (!(error instanceof StoreError)) throw error;
         unread.set(topic, { kind: 'not_stored', code: error.failure.code });
       }
+    };
+    await Promise.all([...unknown].map(lookUp));
     return unread;
   }
 
