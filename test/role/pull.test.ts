@@ -81,6 +81,40 @@ describe('a pulled job', () => {
     expect((await job('a')).attempts).toMatchObject([{ startedAt, latenessMs: 0 }]);
   });
 
+  it('a nack of jobs of several unread topics waits for the registry once', async () => {
+    await dq.api('POST', '/v1/topics', { topic: 'other', delivery: 'pull' });
+    await push('a');
+    await push('b', '1', 'other');
+    const leases = [...(await pull()), ...(await pull('', 'other'))].map(({ lease }) => lease);
+    let asked = 0;
+    let goOn = () => {};
+    const bothAsk = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    const started = await startIntake({
+      restarts: 1,
+      store: () => dq.store,
+      registry: (registry) =>
+        new Proxy(registry, {
+          get(target, name: keyof typeof registry) {
+            const value: unknown = target[name];
+            const away = () => Promise.reject(new StoreError({ kind: 'not_stored', code: 'busy' }));
+            if (name === 'changes') return away;
+            if (name === 'get')
+              return () => {
+                asked += 1;
+                if (asked === 2) goOn();
+                return bothAsk.then(away);
+              };
+            return typeof value === 'function' ? value.bind(target) : value;
+          },
+        }),
+    });
+    const nacked = await started.api('POST', '/v1/leases/nack', { leases });
+    const lost = { status: 503, code: 'not_stored' };
+    expect(nacked.body).toEqual({ results: [lost, lost] });
+  });
+
   it('keeps its lease when a server that never read the registry gets its nack', async () => {
     await push('a');
     const [{ lease }] = await pull();
