@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { type JobKey, type JobSnapshot, pullOwner, type ReservedJob } from '../../src/core/job.ts';
+import type { LeavingPlace } from '../../src/ports/leaving.ts';
 import type { StoreFailure } from '../../src/ports/store-error.ts';
 import type { RoleContext } from '../../src/process/role.ts';
 import { MovingStore } from '../../src/store/moving-store.ts';
@@ -235,6 +236,34 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     await under.raw.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     await ends(time, moving);
     expect(await named()).toBeNull();
+  });
+
+  it('a page and a reading by ids fit into a frame, whatever attempts and bodies they have', async () => {
+    const directory = temporaryDirectory();
+    await owned('test', Promise.resolve({ stop: async () => directory.remove() }));
+    const before = await openSqliteStore({}, directory);
+    const { jobs } = before.client.store;
+    const ids = Array.from({ length: 500 }, (_, n) => `large-${n}`);
+    for (let at = 0; at < ids.length; at += 50) {
+      await jobs.push(ids.slice(at, at + 50).map((id) => jobOf(id)));
+      const reserved = await jobs.reserve(0, request(50));
+      const attempt = (job: ReservedJob) => attemptOf(job, { detail: '失'.repeat(14_000) });
+      await jobs.retry(reserved.jobs.map((job) => ({ ...job, delayMs: farOffMs, attempt: attempt(job) })));
+    }
+    await jobs.push([jobOf('largest', { body: Buffer.alloc(16 * 1024 * 1024, 7) })]);
+    await before.close();
+    const source = await openSqliteStore({ isLeaving: true }, directory);
+    await owned('test', Promise.resolve({ stop: () => source.close() }));
+    const { leaving } = source.client;
+    const found = await leaving.find(ids.map(keyOf));
+    expect(found.jobs[0]).toMatchObject({ id: ids[0] });
+    let seen = 0;
+    for (let place: LeavingPlace | null = null, isFirst = true; isFirst || place !== null; isFirst = false) {
+      const page = await leaving.page(place);
+      seen += page.jobs.length;
+      place = page.next;
+    }
+    expect(seen).toBe(ids.length + 1);
   });
 
   it('bulk work and lists wait for the end, or name what they lack', async () => {

@@ -23,7 +23,8 @@ export const sqliteLimits = {
   surveyIds: 250,
   surveyDues: 20_000,
   surveyDead: 250,
-  /** Jobs of one page for the mover: reading them takes about 3 ms. */
+  /** Jobs of one page for the mover: reading them takes about 3 ms. Attempts and bodies of a page are at most
+   *  pushBatchBytesMax. */
   leavingPageMax: 500,
   /** Topic capacities that the owner keeps per client, about 100 bytes each; with more, every reserve sends
    *  all. */

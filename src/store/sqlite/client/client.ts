@@ -48,7 +48,7 @@ import { partitionName } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';
 import type { SurveyCall } from '../owner/survey-service.ts';
 import { type CapacityDelta, oneTimeDelta, SentCapacities } from '../wire/capacity-delta.ts';
-import { leavingChanges, leavingReads, unpacked } from '../wire/leaving.ts';
+import { leavingChanges, leavingReads, readAnswer } from '../wire/leaving.ts';
 import {
   type ItemFrames,
   itemFrames,
@@ -167,8 +167,7 @@ function leavingCallsOf(link: Link): LeavingJobs {
   const call =
     (kind: number, method: keyof LeavingJobs) =>
     async (...args: readonly unknown[]) => {
-      const r = await link.call(kind, (w) => w.json({ method, args }), true);
-      return unpacked(r.text() ?? 'null');
+      return readAnswer(await link.call(kind, (w) => w.json({ method, args }), true));
     };
   return Object.fromEntries([
     ...leavingReads.map((method) => [method, call(kinds.leavingRead, method)]),

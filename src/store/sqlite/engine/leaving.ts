@@ -71,7 +71,7 @@ export class Leaving {
     for (const { topic, id } of keys) {
       const row = this.#tx.rows.find(topic, id);
       const found = row === undefined ? null : row.state === reserved ? 'reserved' : this.#jobOf(row);
-      if (found !== null && found !== 'reserved') bytes += found.body.length;
+      if (found !== null && found !== 'reserved') bytes += bytesOf(found);
       if (jobs.length > 0 && bytes > limits.pushBatchBytesMax) break;
       jobs.push(found);
     }
@@ -93,7 +93,7 @@ export class Leaving {
     for (const [i, row] of found.map(jobRowOf).entries()) {
       if (row.state !== dead || this.#owesAlert.get(row.version) === undefined) {
         const job = this.#jobOf(row);
-        bytes += job.body.length;
+        bytes += bytesOf(job);
         if (jobs.length > 0 && bytes > limits.pushBatchBytesMax) break;
         jobs.push(job);
       }
@@ -176,6 +176,10 @@ export class Leaving {
     };
   }
 }
+
+/** Attempts may be larger than the body: each has parts of the receiver's reply. */
+const bytesOf = ({ body, attempts }: LeavingJob): number =>
+  body.length + Buffer.byteLength(JSON.stringify(attempts));
 
 function stage(
   db: Database,

@@ -12,7 +12,7 @@ import {
 } from '../../../ports/store-verbs.ts';
 import type { Engine } from '../engine/engine.ts';
 import { KnownCapacities } from '../wire/capacity-delta.ts';
-import { type LeavingCall, leavingChanges, leavingReads, packed } from '../wire/leaving.ts';
+import { type LeavingCall, leavingChanges, leavingReads, writeAnswer } from '../wire/leaving.ts';
 import {
   type ItemFrames,
   itemFrames,
@@ -230,7 +230,7 @@ const leavingCalls = (changes: Operation['changes'], methods: readonly (keyof Le
       if (!isLeaving && method !== 'state') throw new StoreError({ kind: 'not_stored', code: 'not_leaving' });
       if (!isLeaving) return (w) => w.text(packed(inForce));
       const result = (leaving[method] as (...given: readonly unknown[]) => unknown)(...args);
-      return (w) => w.text(packed(result));
+      return (w) => writeAnswer(w, result);
     });
   },
 });
