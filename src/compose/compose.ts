@@ -82,6 +82,7 @@ export async function importAll(): Promise<void> {
     import('../compat/compat-listeners.ts'),
     import('../store/sqlite/client/client.ts'),
     import('../store/redis/shard/redis-store.ts'),
+    import('../store/moving-store.ts'),
     import('../registry/sql/mysql/mysql-registry.ts'),
   ]);
 }

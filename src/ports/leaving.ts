@@ -50,18 +50,19 @@ export interface LeavingJobs {
   page(
     after: LeavingPlace | null,
   ): Promise<{ readonly jobs: readonly LeavingJob[]; readonly next: LeavingPlace | null }>;
-  /** Opens a move, unless one is open. */
+  /** Opens a move, unless one is open or no jobs are left. */
   begin(): Promise<LeavingState>;
   /** Removes jobs that the target has, unless they have another version. */
   forget(jobs: readonly (JobKey & { readonly version: Version })[]): Promise<void>;
-  /** Ends the move if nothing is left; false: something is. */
+  /** Ends the move if nothing is left and the target has closed the one before; else false. */
   end(): Promise<boolean>;
   /** The target has closed the move that ended. */
   closed(): Promise<void>;
 }
 
 export type Arrived =
-  /** the target has this version or a higher one, or its end. `change`: of this version, for a journal */
+  /** The target has this version or a higher one, or its end. `change`: of this version, for a journal;
+   *  absent of an end and of a higher one */
   | { readonly kind: 'here'; readonly change?: Changed }
   /** it knows no such open move, or it puts back what it has lost */
   | { readonly kind: 'closed' }

@@ -64,8 +64,8 @@ export class Mover extends Agent {
     const { calls, arrivals } = this.#leaving;
     if ((await this.#leaving.look()) === 'none') return limits.loopSleepMsMax;
     const state = await calls.state();
-    const { move } = state;
-    if (move === null) return this.#rest(state);
+    const { move, ended } = state;
+    if (move === null || ended !== null) return this.#rest(state);
     if (this.#opened !== move) await this.#open(move, state);
     const losses = await arrivals.losses();
     if (losses !== this.#losses) this.#beginAgain(losses);
@@ -81,8 +81,8 @@ export class Mover extends Agent {
     return Math.min(monotonicNow() - began, limits.loopSleepMsMax);
   }
 
-  /** No move is open. The target closes one that ended, again if a server may have lost that: an open move
-   *  keeps an entry of every end. */
+  /** No move is open, or an earlier one is not closed. The target closes one that ended, again if a server may
+   *  have lost that: an open move keeps an entry of every end. */
   async #rest({ ended }: LeavingState): Promise<number> {
     const { calls, arrivals } = this.#leaving;
     this.#opened = null;
@@ -135,7 +135,13 @@ export class Mover extends Agent {
     });
     const at = monotonicNow();
     // Before jobs.db forgets them: the journal then has what Redis may lose.
-    await this.#ctx.journal?.record(jobs.flatMap((job, i) => recordsOf(job, arrived[i])));
+    await this.#ctx.journal?.record(
+      jobs.flatMap((job, i) => {
+        const change = arrived[i];
+        // Another process records the change that made the job end, or a higher version.
+        return change === undefined ? [] : recordsOf(job, change);
+      }),
+    );
     this.#puts.push({ at, jobs: jobs.map(({ topic, id, version }) => ({ topic, id, version })) });
     return true;
   }
@@ -156,18 +162,18 @@ export class Mover extends Agent {
     if (first !== undefined) return Math.max(first.at + upkeepLimits.moveForgetMs - monotonicNow(), 0);
     if (await this.#leaving.calls.end()) return 0;
     this.#next = null;
-    this.#problem = 'jobs that are left are reserved, or their alerts are not mailed yet';
+    this.#problem = this.#ctx.config.noDeliveries
+      ? 'jobs that are left are reserved, or their alerts wait for a start without --no-deliveries'
+      : 'jobs that are left are reserved, or their alerts are not mailed yet';
     return upkeepLimits.moveWaitMs;
   }
 }
 
-/** `change`: absent where the target has a higher version, whose change another process records. */
-function recordsOf({ attempts: _, ...job }: LeavingJob, change: Changed | undefined): readonly Change[] {
+function recordsOf({ attempts: _, ...job }: LeavingJob, change: Changed): readonly Change[] {
   // MySQL may not take a larger one.
   if (job.body.length > limits.journalBodyBytesMax) return [];
   const { topic, id, death } = job;
-  const accepted = changesOf({ ...job, place: change?.place ?? '' });
-  if (change === undefined) return accepted;
+  const accepted = changesOf({ ...job, place: change.place });
   const put = { topic, id, isOwn: true, deadAt: death?.at ?? null, reason: death?.reason ?? null };
   return [...accepted, { kind: 'restored', ...put, ...change }];
 }

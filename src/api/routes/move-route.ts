@@ -20,18 +20,14 @@ export function moveRoute(api: Api, { role }: ApiContext, questions: MasterQuest
     { schema: beginMoveSchema, config: { access: { scope: 'admin', topics: 'every' } } },
     async (_request, answer) => {
       answer.code(202);
-      if (leaving === undefined) return none;
-      const state = await leaving.calls.state();
-      const isLeft = state.jobs > 0 || state.owesAlerts;
-      return moveJson(isLeft ? await leaving.calls.begin() : state);
+      return leaving === undefined ? none : moveJson(await leaving.calls.begin());
     },
   );
 
-  async function moveJson({ jobs, owesAlerts, move, total, startedAt }: LeavingState): Promise<MoveJson> {
+  async function moveJson({ jobs, move, total, startedAt }: LeavingState): Promise<MoveJson> {
     const answers = move === null ? null : await questions.ask('move_problem', null);
-    const isHeld = jobs > 0 || owesAlerts;
     return {
-      state: move !== null ? 'moving' : isHeld ? 'held' : 'none',
+      state: move !== null ? 'moving' : jobs > 0 ? 'held' : 'none',
       jobs,
       total,
       startedAt: startedAt === null ? null : formatInstant(startedAt),

@@ -114,7 +114,8 @@ async function putRows(
       return [note, healed, text ?? '', move, ...bodies];
     },
     read: readPuts,
-    batches: (items) => batchesBySize(items, ({ pushed, attempts }) => (pushed?.body.length ?? 0) + (attempts?.length ?? 0)),
+    batches: (items) =>
+      batchesBySize(items, ({ pushed, attempts }) => (pushed?.body.length ?? 0) + (attempts?.length ?? 0)),
     isElsewhere: ({ kind }) => kind === 'absent',
   });
   const absent: PutOutcome = open === 'put' ? noActiveShard : { kind: 'kept' };

@@ -106,7 +106,7 @@ export class Leaving {
 
   begin(): LeavingState {
     const { counters, now } = this.#tx;
-    if (this.#read('moving') === null) {
+    if (this.#read('moving') === null && this.#jobs() > 0) {
       this.#putMeta.run('moving', counters.nextNumber(now));
       this.#putMeta.run('moving_at', now);
       this.#putMeta.run('moving_jobs', this.#jobs());
@@ -128,6 +128,8 @@ export class Leaving {
     const move = this.#read('moving');
     if (move === null) return true;
     if (this.#jobs() > 0 || this.#owesAlerts()) return false;
+    // The target has to close the earlier move first: `moved` names one.
+    if (this.#read('moved') !== null) return false;
     for (const key of ['moving', 'moving_at', 'moving_jobs']) this.#removeMeta.run(key);
     this.#putMeta.run('moved', move);
     return true;

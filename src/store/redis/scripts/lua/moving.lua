@@ -6,7 +6,7 @@
 -- @writes the open moves
 -- @include clock
 -- Why: a put of a process that stood still may arrive after its job has ended here. While a move is open,
--- each   end leaves an entry, and none is removed; a put that names a closed move puts nothing.
+-- each end leaves an entry, and none is removed; a put that names a closed move puts nothing.
 local names = {}
 for name in (moving or ''):gmatch('%S+') do
   if name ~= ARGV[4] then names[#names + 1] = name end
