@@ -52,7 +52,7 @@ export interface LeavingStore {
   /** the store in force */
   readonly arrivals: Arrivals;
   /** none: it has no jobs, for ever · held: it has some, and no move is open. Rejects with StoreError. */
-  look(): Promise<'none' | 'held' | 'moving'>;
+  look(): Promise<'none' | 'owing' | 'held' | 'moving'>;
 }
 
 export interface RoleContext {

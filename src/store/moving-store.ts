@@ -19,9 +19,10 @@ import type {
   StateCounts,
   Store,
 } from '../ports/job-store.ts';
-import type { Arrivals, LeavingJob, LeavingJobs, LeavingState, Whereabouts } from '../ports/leaving.ts';
+import type { Arrivals, Found, LeavingJob, LeavingJobs, LeavingState } from '../ports/leaving.ts';
 import { leavingFailure, StoreError, type StoreFailure } from '../ports/store-error.ts';
 import { monotonicNow, sleep } from '../runtime/time.ts';
+import { orAfter } from '../runtime/timeout.ts';
 import { storeLimits } from './limits.ts';
 
 /** The jobs.db of this instance. */
@@ -30,13 +31,15 @@ export interface Source {
   readonly leaving: LeavingJobs;
 }
 
-type Phase = 'none' | 'held' | 'moving';
+/** owing: without jobs; alerts about former ones are owed, or Redis has not closed the move */
+type Phase = 'none' | 'owing' | 'held' | 'moving';
 
 const sourceName = 'jobs.db';
 
 export const phaseOf = ({ jobs, owesAlerts, move, ended }: LeavingState): Phase => {
   if (move !== null) return 'moving';
-  return jobs > 0 || owesAlerts || ended !== null ? 'held' : 'none';
+  if (jobs > 0) return 'held';
+  return owesAlerts || ended !== null ? 'owing' : 'none';
 };
 
 export class MovingStore {
@@ -46,9 +49,12 @@ export class MovingStore {
   readonly calls: LeavingJobs;
   readonly jobs: JobStore;
   readonly arrivals: Arrivals;
-  /** none: for ever, because jobs.db takes no new jobs */
+  /** What was read last. Without jobs it stays so, because jobs.db takes no new ones. */
   #phase: Phase = 'held';
+  /** Of a damaged file nothing can be read or moved: Redis does not wait for it. It may be repaired. */
+  #isDamaged = false;
   #lookedAt = Number.NEGATIVE_INFINITY;
+  #looking: Promise<void> | null = null;
 
   constructor(target: Store, arrivals: Arrivals, source: Source) {
     this.#target = target;
@@ -62,8 +68,8 @@ export class MovingStore {
       dead: {
         ...target.dead,
         list: async (...args) => this.#named(await target.dead.list(...args)),
-        requeue: (...args) => this.#whole(() => target.dead.requeue(...args)),
-        purge: (...args) => this.#whole(() => target.dead.purge(...args)),
+        requeue: (...args) => this.#whole(args[0].topic, () => target.dead.requeue(...args)),
+        purge: (...args) => this.#whole(args[0].topic, () => target.dead.purge(...args)),
       },
       history: { ...target.history, get: (key) => this.#ended(key) },
       alerts: this.#alerts(),
@@ -71,7 +77,7 @@ export class MovingStore {
         ...target.admin,
         counts: (...args) => this.#counts((admin) => admin.counts(...args)),
         countsOf: (topics) => this.#counts((admin) => admin.countsOf(topics)),
-        purgeTopic: (...args) => this.#whole(() => target.admin.purgeTopic(...args)),
+        purgeTopic: (...args) => this.#whole(args[0], () => target.admin.purgeTopic(...args)),
       },
       surveys: {
         ...target.surveys,
@@ -82,19 +88,33 @@ export class MovingStore {
     };
   }
 
-  /** Reads whether jobs.db has jobs. Rejects with StoreError. */
+  /** Whether jobs.db has jobs. While it does not answer, the last reading counts: work on Redis does not
+   *  depend on dq-store. */
   async look(): Promise<Phase> {
-    if (this.#phase === 'none' || monotonicNow() - this.#lookedAt < storeLimits.movingLookMs)
-      return this.#phase;
+    const isFinal = this.#phase === 'none' && !this.#isDamaged;
+    if (isFinal || monotonicNow() - this.#lookedAt < storeLimits.movingLookMs) return this.#phase;
     this.#lookedAt = monotonicNow();
+    this.#looking ??= this.#read();
+    await orAfter(storeLimits.movingLookMs, this.#looking, undefined);
+    return this.#phase;
+  }
+
+  async #read(): Promise<void> {
     try {
       this.#phase = phaseOf(await this.calls.state());
+      this.#isDamaged = false;
     } catch (error) {
-      // Of a damaged file nothing can be read or moved: Redis does not wait for it.
-      if (!(error instanceof StoreError) || error.failure.code !== 'store_damaged') throw error;
+      if (!(error instanceof StoreError)) throw error;
+      if (error.failure.code !== 'store_damaged') return;
       this.#phase = 'none';
+      this.#isDamaged = true;
+    } finally {
+      this.#looking = null;
     }
-    return this.#phase;
+  }
+
+  get #hasJobs(): boolean {
+    return this.#phase === 'held' || this.#phase === 'moving';
   }
 
   // Calls on ids
@@ -121,16 +141,22 @@ export class MovingStore {
   /** No caller knows a generated id yet: it is in no jobs.db. */
   async #push(items: readonly PushJob[], onStored?: OnStored): Promise<readonly PushOutcome[]> {
     const { jobs } = this.#target;
-    if (this.#phase === 'none' || items.every(({ anotherId }) => anotherId !== undefined))
-      return jobs.push(items, onStored);
-    return this.#change(items, (store, its, places) =>
-      store.push(its, onStored && ((at, outcome) => onStored(places[at] as number, outcome))),
+    if (items.every(({ anotherId }) => anotherId !== undefined)) return jobs.push(items, onStored);
+    const told = new Set<number>();
+    const tell = (place: number, outcome: PushOutcome) => {
+      if (told.has(place)) return;
+      told.add(place);
+      onStored?.(place, outcome);
+    };
+    return this.#change(
+      items,
+      (store, its, places) => store.push(its, (at, outcome) => tell(places[at] as number, outcome)),
+      tell,
     );
   }
 
   async #get(key: JobKey): Promise<JobSnapshot | null> {
     const source = this.jobs;
-    if (this.#phase === 'none') return this.#target.jobs.get(key);
     const [outcome = unfinished] = await this.#change([key], async (store, [its = key]) => {
       const job = await store.get(its);
       return [
@@ -138,25 +164,27 @@ export class MovingStore {
       ];
     });
     if (outcome.kind === 'read') return outcome.job;
-    if (outcome.code === held.code) return source.get(key);
+    if (outcome === held) return source.get(key);
     throw new StoreError(outcome);
   }
 
   /** Puts what jobs.db has of the ids, and tells where each call goes: to Redis, or to jobs.db for a reserved
    *  job. Rejects with StoreError. */
   async #arrive(keys: readonly JobKey[]): Promise<readonly ('target' | 'source' | StoreFailure)[]> {
-    const found: Whereabouts[] = [];
-    let move: number | null = null;
-    while (found.length < keys.length) {
+    const goes: ('target' | 'source' | StoreFailure)[] = [];
+    while (goes.length < keys.length) {
       const answer = await this.calls.find(
         keys
-          .slice(found.length, found.length + storeLimits.movingFindMax)
+          .slice(goes.length, goes.length + storeLimits.movingFindMax)
           .map(({ topic, id }) => ({ topic, id })),
       );
-      found.push(...answer.jobs);
-      move = answer.move;
-      if (move === null && answer.left === 0) void this.look();
+      goes.push(...(await this.#placesOf(answer)));
+      if (answer.move === null && answer.left === 0) await this.look();
     }
+    return goes;
+  }
+
+  async #placesOf({ jobs: found, move }: Found): Promise<readonly ('target' | 'source' | StoreFailure)[]> {
     if (move === null) return found.map((job) => (job === null ? 'target' : held));
     const jobs = found.filter((job): job is LeavingJob => job !== null && job !== 'reserved');
     const arrived = jobs.length === 0 ? [] : await this.#put(move, jobs);
@@ -187,8 +215,11 @@ export class MovingStore {
       items: readonly I[],
       places: readonly number[],
     ) => Promise<readonly (O | StoreFailure)[]>,
+    /** gets what has succeeded while others wait */
+    onEarly: (place: number, outcome: O) => void = () => {},
   ): Promise<readonly (O | StoreFailure)[]> {
-    if (this.#phase === 'none') return call(this.#target.jobs, items, [...items.keys()]);
+    if (this.#isDamaged) await this.look();
+    if (!this.#hasJobs) return call(this.#target.jobs, items, [...items.keys()]);
     const outcomes = new Array<O | StoreFailure>(items.length);
     let open: readonly number[] = [...items.keys()];
     for (let attempt = 1; open.length > 0; attempt += 1) {
@@ -212,7 +243,10 @@ export class MovingStore {
       }
       open = open.filter((place) => mayChange(outcomes[place]));
       if (attempt === storeLimits.movingTriesMax) break;
-      if (open.some((place) => outcomes[place] === unfinished)) await sleep(storeLimits.movingAgainMs);
+      if (!open.some((place) => outcomes[place] === unfinished)) continue;
+      for (const [place, outcome] of outcomes.entries())
+        if (outcome !== undefined && !isFailure(outcome)) onEarly(place, outcome);
+      await sleep(storeLimits.movingAgainMs);
     }
     for (const place of open) outcomes[place] = unfinished;
     return outcomes;
@@ -224,7 +258,7 @@ export class MovingStore {
     call: (store: JobStore, items: readonly I[]) => Promise<readonly O[]>,
   ): Promise<readonly O[]> {
     const outcomes = [...(await call(this.#target.jobs, items))];
-    if (this.#phase === 'none') return outcomes;
+    if (!this.#hasJobs) return outcomes;
     const lost = [...outcomes.keys()].filter((at) => outcomes[at]?.kind === 'lease_lost');
     if (lost.length === 0) return outcomes;
     const answers = await call(
@@ -243,20 +277,27 @@ export class MovingStore {
   }
 
   async #named<P extends Pick<Page<unknown>, 'missing'>>(page: P): Promise<P> {
-    if ((await this.look()) !== 'moving') return page;
-    return { ...page, missing: [...(page.missing ?? []), sourceName] };
+    await this.look();
+    return this.#hasJobs ? named(page) : page;
   }
 
-  /** Bulk work would miss the jobs that are on their way. */
-  async #whole<R>(work: () => Promise<R>): Promise<R> {
-    if ((await this.look()) === 'moving') throw new StoreError(unfinished);
+  /** Bulk work would miss the jobs that are on their way, or held in jobs.db. `topic`: undefined: all */
+  async #whole<R>(topic: string | undefined, work: () => Promise<R>): Promise<R> {
+    const phase = await this.look();
+    if (phase === 'moving') throw new StoreError(unfinished);
+    if (phase === 'held') {
+      const { topics } = await this.#source.admin.counts();
+      if (topic === undefined || Object.hasOwn(topics, topic)) throw new StoreError(heldOnes);
+    }
     return work();
   }
 
   async #counts(countsIn: (admin: Store['admin']) => Promise<Counts>): Promise<Counts> {
     const here = await countsIn(this.#target.admin);
-    if ((await this.look()) !== 'moving') return here;
-    const left = await countsIn(this.#source.admin);
+    const phase = await this.look();
+    if (!this.#hasJobs) return here;
+    const left = await countsIn(this.#source.admin).catch(noAnswer);
+    if (left === null) return named(here);
     const topics = new Map<string, StateCounts>(Object.entries(here.topics));
     for (const [topic, its] of Object.entries(left.topics)) {
       const { delayed, ready, reserved, dead } = topics.get(topic) ?? none;
@@ -267,10 +308,16 @@ export class MovingStore {
         dead: dead + its.dead,
       });
     }
-    const isLeftOlder = (left.oldestOverdueMs ?? -1) > (here.oldestOverdueMs ?? -1);
+    // A held job is late for another reason than a receiver or a timer: health names it.
+    const isLeftOlder = phase === 'moving' && (left.oldestOverdueMs ?? -1) > (here.oldestOverdueMs ?? -1);
     const { oldestOverdueMs, oldest } = isLeftOlder ? left : here;
     // fromEntries, because assignment would fail for a topic named `__proto__`.
     return { ...here, topics: Object.fromEntries(topics), oldestOverdueMs, oldest };
+  }
+
+  async #mails(): Promise<boolean> {
+    const phase = await this.look();
+    return phase === 'moving' || phase === 'owing';
   }
 
   /** Alerts do not move: they are mailed from the outbox that has them. */
@@ -281,26 +328,39 @@ export class MovingStore {
       ...alerts,
       due: async (windowMs) => {
         const topics = await alerts.due(windowMs);
-        if ((await this.look()) !== 'moving') return topics;
-        return [...new Set([...(await left.due(windowMs)), ...topics])];
+        const more = (await this.#mails()) ? await left.due(windowMs).catch(noAnswer) : null;
+        return more === null ? topics : [...new Set([...more, ...topics])];
       },
       claim: async (topic, claimMs, max) => {
-        const entries = (await this.look()) === 'moving' ? await left.claim(topic, claimMs, max) : [];
+        const claimed = (await this.#mails()) ? left.claim(topic, claimMs, max).catch(noAnswer) : null;
+        const entries = (await claimed) ?? [];
         if (entries.length >= max) return entries;
         return [...entries, ...(await alerts.claim(topic, claimMs, max - entries.length))];
       },
       settle: async (versions, as) => {
-        if (this.#phase === 'moving') await left.settle(versions, as);
+        // First those of Redis: while dq-store is unavailable they would be mailed twice.
         await alerts.settle(versions, as);
+        if (await this.#mails()) await left.settle(versions, as);
       },
       stateOf: async (job) => {
-        const state = (await this.look()) === 'moving' ? await left.stateOf(job) : null;
+        const state = (await this.#mails()) ? await left.stateOf(job).catch(noAnswer) : null;
         return state ?? alerts.stateOf(job);
       },
       list: async (...args) => this.#named(await alerts.list(...args)),
     };
   }
 }
+
+const named = <P extends Pick<Page<unknown>, 'missing'>>(page: P): P => ({
+  ...page,
+  missing: [...(page.missing ?? []), sourceName],
+});
+
+/** Of a part that an answer does without. */
+const noAnswer = (error: unknown): null => {
+  if (!(error instanceof StoreError)) throw error;
+  return null;
+};
 
 const none: StateCounts = { delayed: 0, ready: 0, reserved: 0, dead: 0 };
 
@@ -313,12 +373,21 @@ const held: StoreFailure = {
   why: 'jobs.db holds a job of this id, and Redis is in force; run dq move',
 };
 
+const heldOnes: StoreFailure = {
+  kind: 'not_stored',
+  code: 'held',
+  why: 'jobs.db holds jobs that the call would pass by, and Redis is in force; run dq move',
+};
+
 /** The jobs are on their way. */
 const unfinished: StoreFailure = {
   kind: 'not_stored',
   code: 'moving',
   why: 'the jobs of jobs.db move to Redis; dq move shows how far they are',
 };
+
+const isFailure = (outcome: { readonly kind: string }): outcome is StoreFailure =>
+  outcome.kind === 'not_stored' || outcome.kind === 'unknown';
 
 /** Whether a further attempt may change it: the job was reserved when it was read, or Redis did not know the
  *  move. */

@@ -105,7 +105,7 @@ export class Recoverer extends Agent {
     recover: (jobs: JobStore, partition: Partition) => Promise<Recovered>,
   ): Promise<unknown[]> {
     const failures: unknown[] = [];
-    for (const jobs of await this.#stores()) {
+    for await (const jobs of this.#stores()) {
       for (const partition of jobs.partitions()) {
         try {
           let recovered: Recovered;
@@ -123,11 +123,11 @@ export class Recoverer extends Agent {
     return failures;
   }
 
-  async #stores(): Promise<readonly JobStore[]> {
+  /** First the store in force: a jobs.db that does not answer delays no recovery in it. */
+  async *#stores(): AsyncGenerator<JobStore> {
     const { store, leaving } = this.#ctx;
-    // A jobs.db that does not answer delays none of the others.
-    const phase = await leaving?.look().catch(() => 'held' as const);
-    return leaving === undefined || phase === 'none' ? [store.jobs] : [store.jobs, leaving.jobs];
+    yield store.jobs;
+    if (leaving !== undefined && (await leaving.look()) !== 'none') yield leaving.jobs;
   }
 
   #report({ returned, poisoned }: Recovered): void {

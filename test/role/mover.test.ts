@@ -2,9 +2,11 @@
 
 import { describe, expect, it } from 'vitest';
 import { type JobKey, type JobSnapshot, pullOwner, type ReservedJob } from '../../src/core/job.ts';
+import type { Change } from '../../src/core/job-change.ts';
 import type { LeavingPlace } from '../../src/ports/leaving.ts';
-import type { StoreFailure } from '../../src/ports/store-error.ts';
+import { StoreError, type StoreFailure } from '../../src/ports/store-error.ts';
 import type { RoleContext } from '../../src/process/role.ts';
+import { storeLimits } from '../../src/store/limits.ts';
 import { MovingStore } from '../../src/store/moving-store.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { Mover } from '../../src/upkeep/mover.ts';
@@ -19,23 +21,39 @@ const leased = 'leased';
 describe.skipIf(await lacks('redis'))('mover', async () => {
   const server = await workerRedis();
 
+  async function aDirectory() {
+    const directory = temporaryDirectory();
+    await owned('test', Promise.resolve({ stop: async () => directory.remove() }));
+    return directory;
+  }
+
+  async function leavingStore(directory: ReturnType<typeof temporaryDirectory>): Promise<SqliteStore> {
+    const source = await openSqliteStore({ isLeaving: true }, directory);
+    await owned('test', Promise.resolve({ stop: () => source.close() }));
+    return source;
+  }
+
   /** A jobs.db with a job of each state, opened again with Redis in force. */
   async function opened(more: OneShardOptions = {}) {
     const time = useJumpingTime();
-    const directory = temporaryDirectory();
-    await owned('test', Promise.resolve({ stop: async () => directory.remove() }));
+    const directory = await aDirectory();
     const before = await openSqliteStore({}, directory);
     const lease = await fill(before);
     await before.close();
-    const source = await openSqliteStore({ isLeaving: true }, directory);
+    const source = await leavingStore(directory);
     const under = await openEmpty(server, more);
-    await owned('test', Promise.resolve({ stop: () => source.close() }));
     await owned('test', Promise.resolve({ stop: () => under.close() }));
     const { arrivals } = under.store;
     if (arrivals === undefined) throw new Error('no arrivals');
     const { store, leaving } = source.client;
     const moving = new MovingStore(under.store, arrivals, { store, leaving });
-    const mover = new Mover({ log: silentLog } as unknown as RoleContext, moving, () => false);
+    const recorded: Change[] = [];
+    const journal = { record: async (changes: readonly Change[]) => void recorded.push(...changes) };
+    const mover = new Mover(
+      { log: silentLog, journal, config: { noDeliveries: false } } as unknown as RoleContext,
+      moving,
+      () => false,
+    );
     await owned('test', Promise.resolve({ stop: () => mover.drain(1_000) }));
     return {
       time,
@@ -45,6 +63,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
       mover,
       lease,
       arrivals,
+      recorded,
       trial: new Trial({ ...under, store: moving.store }),
     };
   }
@@ -239,8 +258,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
   });
 
   it('a page and a reading by ids fit into a frame, whatever attempts and bodies they have', async () => {
-    const directory = temporaryDirectory();
-    await owned('test', Promise.resolve({ stop: async () => directory.remove() }));
+    const directory = await aDirectory();
     const before = await openSqliteStore({}, directory);
     const { jobs } = before.client.store;
     const ids = Array.from({ length: 500 }, (_, n) => `large-${n}`);
@@ -252,9 +270,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     }
     await jobs.push([jobOf('largest', { body: Buffer.alloc(16 * 1024 * 1024, 7) })]);
     await before.close();
-    const source = await openSqliteStore({ isLeaving: true }, directory);
-    await owned('test', Promise.resolve({ stop: () => source.close() }));
-    const { leaving } = source.client;
+    const { leaving } = (await leavingStore(directory)).client;
     const found = await leaving.find(ids.map(keyOf));
     expect(found.jobs[0]).toMatchObject({ id: ids[0] });
     let seen = 0;
@@ -264,6 +280,167 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
       place = page.next;
     }
     expect(seen).toBe(ids.length + 1);
+  });
+
+  const unavailable = async (): Promise<never> => {
+    throw new StoreError({ kind: 'not_stored', code: 'store_unavailable' });
+  };
+
+  it('while jobs.db does not answer, lists name it, and alerts of Redis go on', async () => {
+    const { under, source, arrivals } = await opened();
+    const { store, leaving } = source.client;
+    await leaving.begin();
+    const settled: string[] = [];
+    const target = {
+      ...under.store,
+      alerts: {
+        ...under.store.alerts,
+        due: async () => ['t'],
+        settle: async () => void settled.push('redis'),
+      },
+    };
+    let isAway = false;
+    const answering = <A extends object>(calls: A): A =>
+      Object.fromEntries(
+        Object.entries(calls).map(([name, call]) => [
+          name,
+          (...args: unknown[]) => (isAway ? unavailable() : call(...args)),
+        ]),
+      ) as A;
+    const left = { ...store, alerts: answering(store.alerts), admin: answering(store.admin) };
+    const tested = new MovingStore(target, arrivals, { store: left, leaving: answering(leaving) });
+    expect(await tested.look()).toBe('moving');
+    isAway = true;
+    const { jobs, admin, alerts } = tested.store;
+    expect(await jobs.search({}, 10, null)).toMatchObject({ missing: ['jobs.db'] });
+    expect(await admin.counts()).toMatchObject({ missing: ['jobs.db'] });
+    expect(await alerts.due(0)).toEqual(['t']);
+    await expect(alerts.settle([1], 'sent')).rejects.toBeInstanceOf(StoreError);
+    expect(settled).toEqual(['redis']);
+  });
+
+  it('a jobs.db that answers only about ids fails no process', async () => {
+    const { under, source, arrivals } = await opened();
+    const { store, leaving } = source.client;
+    const find = async (keys: readonly JobKey[]) => ({ move: null, left: 0, jobs: keys.map(() => null) });
+    const less = { ...leaving, find, state: unavailable };
+    const tested = new MovingStore(under.store, arrivals, { store, leaving: less });
+    expect(await tested.store.jobs.cancel([keyOf('new')])).toEqual([{ kind: 'absent' }]);
+  });
+
+  it('a damaged jobs.db holds nothing until it is repaired', async () => {
+    const { time, under, source, arrivals } = await opened();
+    const { store, leaving } = source.client;
+    let isDamaged = true;
+    const state = async () => {
+      if (isDamaged) throw new StoreError({ kind: 'not_stored', code: 'store_damaged' });
+      return leaving.state();
+    };
+    const parts = { store, leaving: { ...leaving, state } };
+    const tested = new MovingStore(under.store, arrivals, parts);
+    expect(await tested.look()).toBe('none');
+    isDamaged = false;
+    await time.jump(storeLimits.movingLookMs);
+    expect(await tested.store.jobs.cancel([keyOf('ready')])).toMatchObject([{ code: 'held' }]);
+  });
+
+  it('a jobs.db that only owes alerts holds no id, has them mailed, and begins no move', async () => {
+    const directory = await aDirectory();
+    const before = await openSqliteStore({}, directory);
+    const { jobs, dead } = before.client.store;
+    await jobs.push([jobOf('mailed')]);
+    const lease = (await jobs.reserve(0, request(1))).jobs[0] as ReservedJob;
+    await jobs.bury([{ ...lease, reason: 'attempts_exhausted', attempt: attemptOf(lease) }]);
+    await dead.purge({ topic: 't' }, 10);
+    await before.close();
+    const { under, arrivals } = await opened();
+    const owing = await leavingStore(directory);
+    const { store, leaving } = owing.client;
+    const parts = { store, leaving: { ...leaving, find: unavailable } };
+    const tested = new MovingStore(under.store, arrivals, parts);
+    expect(await tested.look()).toBe('owing');
+    expect(await leaving.begin()).toMatchObject({ jobs: 0, move: null });
+    expect(await tested.store.jobs.push([jobOf('mailed')])).toMatchObject([{ kind: 'stored' }]);
+    expect(await tested.store.alerts.due(0)).toEqual(['t']);
+    expect(await tested.store.alerts.claim('t', 60_000, 10)).toMatchObject([{ id: 'mailed' }]);
+    await tested.store.alerts.settle([lease.version], 'sent');
+    expect((await leaving.state()).owesAlerts).toBe(false);
+  });
+
+  it('a second move ends only after the target has closed the first', async () => {
+    const directory = await aDirectory();
+    const forgetAll = async ({ client: { leaving } }: SqliteStore) =>
+      leaving.forget((await leaving.page(null)).jobs);
+    for (const ended of [null, expect.any(Number)]) {
+      const before = await openSqliteStore({}, directory);
+      await before.client.store.jobs.push([jobOf('one')]);
+      await before.close();
+      const source = await openSqliteStore({ isLeaving: true }, directory);
+      const { leaving } = source.client;
+      expect(await leaving.begin()).toMatchObject({ move: expect.any(Number), ended });
+      await forgetAll(source);
+      expect(await leaving.end()).toBe(ended === null);
+      if (ended !== null) {
+        await leaving.closed();
+        expect(await leaving.end()).toBe(true);
+      }
+      await source.close();
+    }
+  });
+
+  it('a move that begins between two readings of a call counts for the later ids only', async () => {
+    const { under, source, arrivals } = await opened();
+    const { store, leaving } = source.client;
+    const { move } = await leaving.begin();
+    await arrivals.open(move ?? 0);
+    let isFirst = true;
+    const find = async (keys: readonly JobKey[]) => {
+      const found = await leaving.find(isFirst ? keys.slice(0, 1) : keys);
+      const seen = isFirst ? { ...found, move: null } : found;
+      isFirst = false;
+      return seen;
+    };
+    const parts = { store, leaving: { ...leaving, find } };
+    const tested = new MovingStore(under.store, arrivals, parts);
+    expect(await tested.store.jobs.cancel([keyOf('moved'), keyOf('ready')])).toMatchObject([
+      { code: 'held' },
+      { kind: 'cancelled' },
+    ]);
+  });
+
+  it('a push reports stored jobs while another waits for the mover', async () => {
+    const { time, moving } = await opened();
+    await moving.calls.begin();
+    const told: number[] = [];
+    const pushed = moving.store.jobs.push([jobOf('ready'), jobOf('new')], (at) => told.push(at));
+    const outcomes = await time.outlast(pushed);
+    expect(outcomes).toMatchObject([{ code: 'moving' }, { kind: 'stored' }]);
+    expect(told).toEqual([1]);
+  });
+
+  it('the journal gets no open row of a job that has ended', async () => {
+    const { moving, mover, time, arrivals, recorded, lease } = await opened({ keepHistory: false });
+    const { move } = await moving.calls.begin();
+    await arrivals.open(move ?? 0);
+    await moving.store.jobs.cancel([keyOf('ready')]);
+    await mover.start();
+    await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
+    await ends(time, moving);
+    expect(recorded.filter(({ id }) => id === 'ready')).toEqual([]);
+  });
+
+  it('before the move: bulk work does not pass by held jobs, and lists name them', async () => {
+    const { moving } = await opened();
+    const { dead, admin, jobs } = moving.store;
+    const failure = { kind: 'not_stored', code: 'held' };
+    await expect(dead.purge({}, 10)).rejects.toMatchObject({ failure });
+    await expect(dead.requeue({ topic: 't' }, 10)).rejects.toMatchObject({ failure });
+    await expect(admin.purgeTopic('t', 10)).rejects.toMatchObject({ failure });
+    expect(await admin.purgeTopic('another', 10)).toMatchObject({ purged: 0 });
+    expect(await jobs.search({}, 10, null)).toMatchObject({ missing: ['jobs.db'] });
+    const { topics, oldest } = await admin.counts();
+    expect(topics).toMatchObject({ t: { delayed: 2, ready: 1, reserved: 1, dead: 1 } });
+    expect(oldest).toEqual([]);
   });
 
   it('bulk work and lists wait for the end, or name what they lack', async () => {
