@@ -228,7 +228,7 @@ const leavingCalls = (changes: Operation['changes'], methods: readonly (keyof Le
     if (!methods.includes(method)) throw new ProtocolError(`unknown method ${method}`);
     return one(({ leaving, isLeaving }) => {
       if (!isLeaving && method !== 'state') throw new StoreError({ kind: 'not_stored', code: 'not_leaving' });
-      if (!isLeaving) return (w) => w.text(packed(inForce));
+      if (!isLeaving) return (w) => writeAnswer(w, inForce);
       const result = (leaving[method] as (...given: readonly unknown[]) => unknown)(...args);
       return (w) => writeAnswer(w, result);
     });
