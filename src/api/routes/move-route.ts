@@ -20,7 +20,9 @@ export function moveRoute(api: Api, { role }: ApiContext, questions: MasterQuest
     { schema: beginMoveSchema, config: { access: { scope: 'admin', topics: 'every' } } },
     async (_request, answer) => {
       answer.code(202);
-      return leaving === undefined ? none : moveJson(await leaving.calls.begin());
+      if (leaving === undefined) return none;
+      const state = await leaving.calls.state();
+      return moveJson(state.jobs > 0 ? await leaving.calls.begin() : state);
     },
   );
 
