@@ -49,7 +49,7 @@ export class MovingStore {
   readonly calls: LeavingJobs;
   readonly jobs: JobStore;
   readonly arrivals: Arrivals;
-  /** What was read last. Without jobs it stays so, because jobs.db takes no new ones. */
+  /** The last reading. Without jobs it stays so, because jobs.db takes no new ones. */
   #phase: Phase = 'held';
   /** Of a damaged file nothing can be read or moved: Redis does not wait for it. It may be repaired. */
   #isDamaged = false;

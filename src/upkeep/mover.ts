@@ -81,8 +81,8 @@ export class Mover extends Agent {
     return Math.min(monotonicNow() - began, limits.loopSleepMsMax);
   }
 
-  /** No move is open, or an earlier one is not closed. The target closes one that ended, again if a server may
-   *  have lost that: an open move keeps an entry of every end. */
+  /** No move is open, or an earlier one is not closed. The target closes one that ended, again if a server
+   *  may have lost that: an open move keeps an entry of every end. */
   async #rest({ ended }: LeavingState): Promise<number> {
     const { calls, arrivals } = this.#leaving;
     this.#opened = null;
