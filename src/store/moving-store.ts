@@ -141,7 +141,9 @@ export class MovingStore {
   /** No caller knows a generated id yet: it is in no jobs.db. */
   async #push(items: readonly PushJob[], onStored?: OnStored): Promise<readonly PushOutcome[]> {
     const { jobs } = this.#target;
-    if (items.every(({ anotherId }) => anotherId !== undefined)) return jobs.push(items, onStored);
+    const isFinal = this.#phase === 'none' && !this.#isDamaged;
+    if (isFinal || items.every(({ anotherId }) => anotherId !== undefined))
+      return jobs.push(items, onStored);
     const told = new Set<number>();
     const tell = (place: number, outcome: PushOutcome) => {
       if (told.has(place)) return;
