@@ -142,8 +142,7 @@ export class MovingStore {
   async #push(items: readonly PushJob[], onStored?: OnStored): Promise<readonly PushOutcome[]> {
     const { jobs } = this.#target;
     const isFinal = this.#phase === 'none' && !this.#isDamaged;
-    if (isFinal || items.every(({ anotherId }) => anotherId !== undefined))
-      return jobs.push(items, onStored);
+    if (isFinal || items.every(({ anotherId }) => anotherId !== undefined)) return jobs.push(items, onStored);
     const told = new Set<number>();
     const tell = (place: number, outcome: PushOutcome) => {
       if (told.has(place)) return;
