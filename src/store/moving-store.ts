@@ -22,7 +22,6 @@ import type {
 import type { Arrivals, Found, LeavingJob, LeavingJobs, LeavingState } from '../ports/leaving.ts';
 import { leavingFailure, StoreError, type StoreFailure } from '../ports/store-error.ts';
 import { monotonicNow, sleep } from '../runtime/time.ts';
-import { orAfter } from '../runtime/timeout.ts';
 import { storeLimits } from './limits.ts';
 
 /** The jobs.db of this instance. */
@@ -95,7 +94,7 @@ export class MovingStore {
     if (isFinal || monotonicNow() - this.#lookedAt < storeLimits.movingLookMs) return this.#phase;
     this.#lookedAt = monotonicNow();
     this.#looking ??= this.#read();
-    await orAfter(storeLimits.movingLookMs, this.#looking, undefined);
+    await this.#looking;
     return this.#phase;
   }
 
