@@ -42,7 +42,9 @@ export function leaseText(lease: PulledLease, key: Buffer): string {
   const block = extension === undefined ? [] : [extension.toString('base64')];
   const all = [topic, id, version, token, failures, dueAt, ...time, ...block];
   const parts = Buffer.from(JSON.stringify(all));
-  return Buffer.concat([macOf(parts, key), parts]).toString('base64url');
+  const text = Buffer.concat([macOf(parts, key), parts]).toString('base64url');
+  // A command line takes a word that begins with - for an option. Decoders of base64url read both letters.
+  return text.replace(/^-/, '+');
 }
 
 /** null: not the text of a lease · `forged`: no dq of this registry wrote it. */

@@ -93,8 +93,8 @@ it('alerts name the recipients and what is missing for mails; the overview has t
   await site.change('PUT', '/v1/topics/some', { callbackUrl: 'http://127.0.0.1:9/' });
   await page.goto(site.url);
   const card = page.locator('section.card', { has: page.getByRole('heading', { name: 'Recent events' }) });
-  await card.locator('li').nth(2).waitFor();
-  expect(await card.locator('li .pill').allInnerTexts()).toEqual(['Open', 'Over', 'Began']);
+  await card.locator('tbody tr').nth(2).waitFor();
+  expect(await card.locator('tbody .pill').allInnerTexts()).toEqual(['Open', 'Over', 'Began']);
 });
 
 it('one button delivers the first job and shows its request; another one removes the trial', async () => {
