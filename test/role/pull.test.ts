@@ -42,6 +42,23 @@ const leaseKey = Buffer.alloc(32);
 const macOf = (parts: Buffer) =>
   createHmac('sha256', leaseKey).update(parts).digest().subarray(0, limits.leaseMacBytes);
 
+const away = () => Promise.reject(new StoreError({ kind: 'not_stored', code: 'busy' }));
+/** A server over the same store that was started while the registry is away. */
+const startUnread = (get: () => Promise<never>) =>
+  startIntake({
+    restarts: 1,
+    store: () => dq.store,
+    registry: (registry) =>
+      new Proxy(registry, {
+        get(target, name: keyof typeof registry) {
+          const value: unknown = target[name];
+          if (name === 'changes') return away;
+          if (name === 'get') return get;
+          return typeof value === 'function' ? value.bind(target) : value;
+        },
+      }),
+  });
+
 const clientsWait = (count: number) => pullsWait(dq, count);
 const aClientWaits = () => clientsWait(1);
 
@@ -91,24 +108,10 @@ describe('a pulled job', () => {
     const bothAsk = new Promise<void>((resolve) => {
       goOn = resolve;
     });
-    const started = await startIntake({
-      restarts: 1,
-      store: () => dq.store,
-      registry: (registry) =>
-        new Proxy(registry, {
-          get(target, name: keyof typeof registry) {
-            const value: unknown = target[name];
-            const away = () => Promise.reject(new StoreError({ kind: 'not_stored', code: 'busy' }));
-            if (name === 'changes') return away;
-            if (name === 'get')
-              return () => {
-                asked += 1;
-                if (asked === 2) goOn();
-                return bothAsk.then(away);
-              };
-            return typeof value === 'function' ? value.bind(target) : value;
-          },
-        }),
+    const started = await startUnread(() => {
+      asked += 1;
+      if (asked === 2) goOn();
+      return bothAsk.then(away);
     });
     const nacked = await started.api('POST', '/v1/leases/nack', { leases });
     const lost = { status: 503, code: 'not_stored' };
@@ -118,19 +121,7 @@ describe('a pulled job', () => {
   it('keeps its lease when a server that never read the registry gets its nack', async () => {
     await push('a');
     const [{ lease }] = await pull();
-    const away = () => Promise.reject(new StoreError({ kind: 'not_stored', code: 'busy' }));
-    const started = await startIntake({
-      restarts: 1,
-      store: () => dq.store,
-      registry: (registry) =>
-        new Proxy(registry, {
-          get(target, name: keyof typeof registry) {
-            const value: unknown = target[name];
-            if (name === 'get' || name === 'changes') return away;
-            return typeof value === 'function' ? value.bind(target) : value;
-          },
-        }),
-    });
+    const started = await startUnread(away);
     const nacked = await started.api('POST', '/v1/leases/nack', { leases: [lease] });
     expect(nacked.body).toEqual({ results: [{ status: 503, code: 'not_stored' }] });
     expect(await job('a')).toMatchObject({ state: 'reserved', attempts: [] });
