@@ -43,7 +43,7 @@ const macOf = (parts: Buffer) =>
   createHmac('sha256', leaseKey).update(parts).digest().subarray(0, limits.leaseMacBytes);
 
 const away = () => Promise.reject(new StoreError({ kind: 'not_stored', code: 'busy' }));
-/** A server over the same store that was started while the registry is away. */
+/** A server over the same store that was started while the registry is unavailable. */
 const startUnread = (get: () => Promise<never>) =>
   startIntake({
     restarts: 1,
