@@ -19,6 +19,8 @@ export interface JobOptions {
   readonly deadline?: number | undefined;
   /** of the producer */
   readonly trace?: TraceContext | undefined;
+  /** how often the job was snoozed; absent: never */
+  readonly again?: number | undefined;
 }
 
 /** The topic with the job's own settings in place of the topic's. */
@@ -41,10 +43,25 @@ export function deadlineOf(
   return isMoved && dueAt > deadline ? Number.POSITIVE_INFINITY : deadline;
 }
 
-const types = { leaseMs: 1, maxAttempts: 2, backoff: 3, deadline: 4, traceParent: 5, traceState: 6 } as const;
+const types = {
+  leaseMs: 1,
+  maxAttempts: 2,
+  backoff: 3,
+  deadline: 4,
+  traceParent: 5,
+  traceState: 6,
+  again: 7,
+} as const;
 
 /** null: a job without options; it costs no byte. */
-export function extensionOf({ leaseMs, maxAttempts, backoff, deadline, trace }: JobOptions): Buffer | null {
+export function extensionOf({
+  leaseMs,
+  maxAttempts,
+  backoff,
+  deadline,
+  trace,
+  again,
+}: JobOptions): Buffer | null {
   const parts: Buffer[] = [];
   const add = (type: number, value: Buffer) => parts.push(Buffer.from([type, value.length]), value);
   if (leaseMs !== undefined) add(types.leaseMs, whole(Math.ceil(leaseMs), 4));
@@ -53,7 +70,20 @@ export function extensionOf({ leaseMs, maxAttempts, backoff, deadline, trace }: 
   if (deadline !== undefined) add(types.deadline, whole(deadline, 6));
   if (trace !== undefined) add(types.traceParent, writeParent(trace));
   if (trace !== undefined && trace.state !== '') add(types.traceState, Buffer.from(trace.state, 'latin1'));
+  if (again !== undefined) add(types.again, whole(again, 4));
   return parts.length === 0 ? null : Buffer.concat(parts);
+}
+
+/** The block with this number of snoozes; everything else in it stays. */
+export function withAgain(extension: Uint8Array | null | undefined, again: number): Buffer {
+  const kept: Uint8Array[] = [];
+  const block = extension ?? Buffer.alloc(0);
+  for (let at = 0, end = 0; at < block.length; at = end) {
+    end = at + 2 + (block[at + 1] ?? 0);
+    if (end > block.length) break;
+    if (block[at] !== types.again) kept.push(block.subarray(at, end));
+  }
+  return Buffer.concat([...kept, Buffer.from([types.again, 4]), whole(again, 4)]);
 }
 
 const none: JobOptions = {};
@@ -79,7 +109,8 @@ export function optionsIn(extension: Uint8Array | null | undefined): JobOptions 
     else if (type === types.traceParent) {
       const parent = readParent(value);
       if (parent !== null) options.trace = { ...parent, state: '' };
-    } else if (type === types.traceState) state = value.toString('latin1');
+    } else if (type === types.again && value.length === 4) options.again = value.readUInt32BE();
+    else if (type === types.traceState) state = value.toString('latin1');
   }
   if (options.trace !== undefined && state !== '') options.trace = { ...options.trace, state };
   return options;

@@ -45,7 +45,8 @@ export type Change =
   | (Common & PushedParts & { readonly kind: 'accepted' })
   /** run, reschedule, requeue: a new version of the same origin */
   | (Common & { readonly kind: 'moved'; readonly by: 'run' | 'reschedule' | 'requeue' })
-  | (Common & { readonly kind: 'retried'; readonly attempt: AttemptRecord })
+  /** attempt null: none counts */
+  | (Common & { readonly kind: 'retried'; readonly attempt: AttemptRecord | null })
   /** number / 1000 is the time of death (ms) */
   | (Common & {
       readonly kind: 'dead';

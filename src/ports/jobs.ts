@@ -203,7 +203,10 @@ export interface EndingLease extends ShownLease {
 export interface RetryItem extends EndingLease {
   /** counts from the storage clock at the call, so a retry is never early; 0 = ready at once */
   readonly delayMs: number;
-  readonly attempt: AttemptRecord;
+  /** null: none counts, so the job has no failure more */
+  readonly attempt: AttemptRecord | null;
+  /** replaces the options of the job (core/extension.ts); absent: they stay */
+  readonly extension?: Buffer | undefined;
 }
 export interface BuryItem extends EndingLease {
   readonly reason: BuryReason;
@@ -340,8 +343,8 @@ export interface JobStore {
 
   /** reserved → gone. */
   ack(items: readonly AckItem[]): Promise<readonly FinishOutcome<'acked'>[]>;
-  /** reserved → delayed (or ready), due delayMs from now; one more failure, no strikes, the attempt stored
-   *  with the job. */
+  /** reserved → delayed (or ready), due delayMs from now; no strikes. With an attempt one more failure, and the
+   *  attempt stored with the job; with a block the job has that one. */
   retry(items: readonly RetryItem[]): Promise<readonly FinishOutcome<'retried'>[]>;
   /** reserved → dead; one more failure, no strikes, the attempt stored, an entry in the alert outbox: one
    *  atomic step. */

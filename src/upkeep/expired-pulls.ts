@@ -28,7 +28,7 @@ export class ExpiredPulls {
   /** Rejects with StoreError when the store did not settle all: the next recover lists the rest again. */
   async settle(expired: readonly ExpiredPull[]): Promise<void> {
     const { jobs } = this.#ctx.store;
-    const retries: RetryItem[] = [];
+    const retries: (RetryItem & { readonly attempt: AttemptRecord })[] = [];
     const buries: (BuryItem & { readonly attempt: AttemptRecord })[] = [];
     const releases: EndingLease[] = [];
     for (const pull of expired) {

@@ -254,9 +254,12 @@ export class Model extends ModelState {
     if (!Number.isFinite(item.delayMs)) return badItem;
     const job = this.leased(item);
     if (job === null) return { kind: 'lease_lost' };
-    job.failures += 1;
+    if (item.attempt !== null) {
+      job.failures += 1;
+      this.keepAttempt(job, item.attempt);
+    }
+    if (item.extension !== undefined) job.extension = item.extension;
     job.strikes = 0;
-    this.keepAttempt(job, item.attempt);
     this.schedule(job, this.dueAfter(item.delayMs));
     return { kind: 'retried' };
   }

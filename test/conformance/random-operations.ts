@@ -188,7 +188,10 @@ export class RandomOperations extends Dice {
       return {
         ...leaseOf(lease),
         ...(verb !== 'ack' && this.chance(0.2) ? { ifExpired: true } : {}),
-        attempt: attemptOf(lease, end),
+        attempt: verb !== 'ack' && this.chance(0.2) ? null : attemptOf(lease, end),
+        ...(verb === 'retry' && this.chance(0.2)
+          ? { extension: extensionOf({ again: this.below(9_000) }) as Buffer }
+          : {}),
         delayMs: this.pick([0, this.below(200), this.below(5_000)]),
         reason: this.pick(['attempts_exhausted', 'gone', 'no_retry'] as const),
       };

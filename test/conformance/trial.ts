@@ -208,9 +208,10 @@ export class Trial {
   async retry(
     job: ReservedJob,
     delayMs: number,
-    attempt = attemptOf(job),
+    attempt: AttemptRecord | null = attemptOf(job),
+    extension?: Buffer,
   ): Promise<port.FinishOutcome<'retried'>> {
-    return only(await this.jobs.retry([{ ...leaseOf(job), delayMs, attempt }]));
+    return only(await this.jobs.retry([{ ...leaseOf(job), delayMs, attempt, extension }]));
   }
 
   async bury(

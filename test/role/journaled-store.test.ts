@@ -263,6 +263,10 @@ describe.skipIf(await lacks('redis'))('a store with a journal', async () => {
     const { dueAt } = await plain.known('a');
     const retried = { ...numbers, kind: 'retried', dueAt, failures: 1, attempt };
     expect(written(spool)).toEqual([{ until: waits, changes: [{ ...retried, number: expect.any(Number) }] }]);
+    expect(await trial.retry(await plain.lease(), 0, null)).toEqual({ kind: 'retried' });
+    expect(written(spool)).toMatchObject([
+      { until: waits, changes: [{ ...numbers, kind: 'retried', failures: 1, attempt: null }] },
+    ]);
 
     expect(await trial.bury(await plain.lease(), 'gone')).toEqual({ kind: 'buried' });
     expect(written(spool)).toMatchObject([

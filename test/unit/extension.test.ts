@@ -5,6 +5,7 @@ import {
   extensionOf,
   type JobOptions,
   optionsIn,
+  withAgain,
   withOptions,
 } from '../../src/core/extension.ts';
 import { limits } from '../../src/core/limits.ts';
@@ -13,7 +14,7 @@ import { readTraceContext } from '../../src/core/trace-context.ts';
 const ladder = { type: 'ladder', stepsMs: Array.from({ length: 50 }, (_, n) => n * 17_280_000) } as const;
 const all: JobOptions = {
   ...{ leaseMs: 86_400_000, maxAttempts: limits.attemptsMax, backoff: ladder },
-  deadline: 2 ** 48 - 1,
+  ...{ deadline: 2 ** 48 - 1, again: 2 ** 32 - 1 },
 };
 
 describe('the extension block', () => {
@@ -47,6 +48,18 @@ describe('the extension block', () => {
     expect(optionsIn(Buffer.concat([known, unknown.subarray(0, 3)]))).toEqual({ maxAttempts: 3 });
     expect(optionsIn(Buffer.concat([known, Buffer.from([3, 2, 9, 9])]))).toEqual({ maxAttempts: 3 });
     expect(optionsIn(Buffer.from([1, 2, 0, 0]))).toEqual({});
+  });
+});
+
+it('withAgain: replaces the number of snoozes, and keeps everything else but a torn end', () => {
+  const unknown = Buffer.from([200, 2, 1, 1]);
+  const known = extensionOf({ maxAttempts: 3, again: 7 }) as Buffer;
+  expect(withAgain(null, 1).toString('hex')).toBe('070400000001');
+  expect(withAgain(Buffer.concat([unknown, known, unknown]), 70_000).toString('hex')).toBe(
+    `${'c8020101'}020103${'c8020101'}070400011170`,
+  );
+  expect(optionsIn(withAgain(Buffer.concat([known, unknown.subarray(0, 3)]), 9))).toEqual({
+    ...{ maxAttempts: 3, again: 9 },
   });
 });
 

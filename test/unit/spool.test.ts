@@ -33,7 +33,9 @@ describe('spool', () => {
   it.each([1, 7, 1_000])('records: are read as they were written, %d at a time', async (changes) => {
     const directory = spoolDirectory();
     const writer = await writerIn(directory);
-    const written = [...some(50), changeOf(51, 'accepted', ''), changeOf(52, 'accepted', 'b'.repeat(70_000))];
+    const snoozed = { ...changeOf(53, 'retried'), attempt: null } as Change;
+    const long = changeOf(52, 'accepted', 'b'.repeat(70_000));
+    const written = [...some(50), changeOf(51, 'accepted', ''), long, snoozed];
     await writer.write(written.slice(0, 20), 'synced');
     await writer.write(written.slice(20), 'written');
     await writer.close();

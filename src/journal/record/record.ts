@@ -101,7 +101,7 @@ function writeDetail(bytes: Buffer, at: number, change: Change): number {
     case 'moved':
       return bytes.writeUInt8(moves.indexOf(change.by), at);
     case 'retried':
-      return at + bytes.write(JSON.stringify(change.attempt), at);
+      return writeAttempt(bytes, at, change.attempt);
     case 'dead':
       return writeAttempt(
         bytes,
@@ -195,15 +195,15 @@ function readDetail(code: number, detail: Buffer) {
     case kinds.moved:
       return { kind: 'moved', by: moves[detail.readUInt8(0)] ?? 'run' };
     case kinds.retried:
-      return { kind: 'retried', attempt: JSON.parse(detail.toString()) as AttemptRecord };
+      return { kind: 'retried', attempt: readAttempt(detail, 0) };
     case kinds.dead:
       return {
         kind: 'dead',
         reason: buryReasonCodes[detail.readUInt8(0)] ?? 'attempts_exhausted',
-        attempt: readAttempt(detail),
+        attempt: readAttempt(detail, 1),
       };
     case kinds.ended:
-      return { kind: 'ended', end: endCodes[detail.readUInt8(0)] ?? 'done', attempt: readAttempt(detail) };
+      return { kind: 'ended', end: endCodes[detail.readUInt8(0)] ?? 'done', attempt: readAttempt(detail, 1) };
     case kinds.restored: {
       const deadAt = detail.readUIntBE(0, 6);
       const reason = detail.readUInt8(6);
@@ -220,6 +220,6 @@ function readDetail(code: number, detail: Buffer) {
   }
 }
 
-function readAttempt(detail: Buffer): AttemptRecord | null {
-  return detail.length === 1 ? null : (JSON.parse(detail.toString('utf8', 1)) as AttemptRecord);
+function readAttempt(detail: Buffer, at: number): AttemptRecord | null {
+  return detail.length === at ? null : (JSON.parse(detail.toString('utf8', at)) as AttemptRecord);
 }

@@ -1,6 +1,7 @@
 // The four finishing writes, and their fence: version and token.
 
 import { expect } from 'vitest';
+import { extensionOf, optionsIn, withAgain } from '../../../src/core/extension.ts';
 import { type BuryReason, pullOwner, type ReservedJob } from '../../../src/core/job.ts';
 import { limits } from '../../../src/core/limits.ts';
 import {
@@ -142,6 +143,78 @@ export const finishCases: readonly Case[] = [
     const again = await trial.lease();
     expect(again).toMatchObject({
       ...{ id: '1', version: job.version, origin: job.origin, failures: 1, body: job.body },
+    });
+  }),
+
+  fact(
+    'retry: without an attempt counts no failure, keeps the attempts and clears the strikes',
+    async (trial) => {
+      await trial.bystanders();
+      const extension = extensionOf({ maxAttempts: 3 });
+      await trial.retry(await trial.reserved('1', { extension }), 0);
+      await trial.lease('t', owner, 30);
+      await trial.clock.skip(30);
+      expect(await trial.recover()).toMatchObject({ returned: 1 });
+      const job = await trial.lease();
+      expect(job).toMatchObject({ failures: 1, strikes: 1 });
+      await trial.changes(
+        () => trial.retry(job, 60_000, null),
+        (_outcome, now) => ({
+          jobs: { 't/1': { state: 'delayed', dueAt: dueAfter(now, 60_000), lease: null, strikes: 0 } },
+        }),
+      );
+      const fresh = await trial.reserved('2');
+      expect(await trial.retry(fresh, 0, null)).toEqual({ kind: 'retried' });
+      expect(await trial.lease()).toMatchObject({
+        id: '2',
+        version: fresh.version,
+        failures: 0,
+        body: fresh.body,
+      });
+      expect(await trial.known('2')).toMatchObject({ failures: 0, attempts: [] });
+    },
+  ),
+
+  ...(['with', 'without'] as const).flatMap((block) =>
+    [true, false].map((counts) =>
+      fact(
+        `retry: a new block, ${block} an earlier one, ${counts ? 'with' : 'without'} an attempt`,
+        async (trial) => {
+          await trial.bystanders();
+          const extension = block === 'with' ? extensionOf({ leaseMs: 70_000 }) : null;
+          const job = await trial.reserved('1', { extension, contentType: 'application/x-unusual' });
+          const attempt = counts ? attemptOf(job) : null;
+          const next = withAgain(job.extension, 4);
+          await trial.changes(
+            () => trial.retry(job, 0, attempt, next),
+            (_outcome, now) => ({
+              jobs: {
+                't/1': {
+                  ...{ state: 'ready', dueAt: now, lease: null, extension: next },
+                  ...(counts ? { failures: 1, attempts: [attempt] } : {}),
+                },
+              },
+            }),
+          );
+          const again = await trial.lease();
+          expect(again).toMatchObject({ extension: next, body: job.body, contentType: job.contentType });
+          await trial.retry(again, 0, null, withAgain(again.extension, 5));
+          expect(optionsIn((await trial.known('1')).extension).again).toBe(5);
+          await trial.retry(await trial.lease(), 0, null);
+          expect(optionsIn((await trial.known('1')).extension).again).toBe(5);
+        },
+      ),
+    ),
+  ),
+
+  fact('retry: a new block of a lost lease is not stored', async (trial) => {
+    const lost = await trial.lostLease('1');
+    await trial.unchanged(() => trial.retry(lost, 0, null, withAgain(undefined, 1)));
+    const job = await trial.lease();
+    expect(job).not.toHaveProperty('extension');
+    await trial.retry(job, 0, null, withAgain(undefined, 1));
+    expect(await trial.unchanged(() => trial.retry(job, 0, null, withAgain(undefined, 2)))).toEqual({
+      kind: 'lease_lost',
     });
   }),
 

@@ -43,6 +43,35 @@ export const endingMutants: readonly Mutant[] = mutants({
       job.attempts = [...job.attempts, attempt];
     }),
   },
+  'retry: without an attempt counts no failure, keeps the attempts and clears the strikes': {
+    'retry without an attempt counts one': change('retry', (right, m) => (item) => {
+      const job = m.leased(item);
+      if (job !== null && item.attempt === null) job.failures += 1;
+      return right(item);
+    }),
+    'retry without an attempt leaves the strikes': change('retry', (right, m) => (item) => {
+      const job = m.leased(item);
+      const strikes = job?.strikes ?? 0;
+      const outcome = right(item);
+      if (job !== null && item.attempt === null) job.strikes = strikes;
+      return outcome;
+    }),
+  },
+  'retry: a new block, with an earlier one, without an attempt': {
+    'retry ignores the new block': change(
+      'retry',
+      (right) =>
+        ({ extension: _, ...item }) =>
+          right(item),
+    ),
+  },
+  'retry: a new block of a lost lease is not stored': {
+    'a block is stored without the lease': change('retry', (right, m) => (item) => {
+      const job = m.jobs.get(m.nameOf(item));
+      if (job !== undefined && item.extension !== undefined) job.extension = item.extension;
+      return right(item);
+    }),
+  },
   'bury: without an attempt adds no failure and names the last one': {
     'bury without an attempt counts one': change('bury', (right, m) => (item) => {
       const job = m.leased(item);

@@ -106,6 +106,8 @@ export interface ReadFinish extends Lease {
   readonly number: number;
   /** null: none was sent */
   readonly attempt: string | null;
+  /** of a retry: the new options of the job; undefined: they stay */
+  readonly extension: Buffer | undefined;
   readonly isDone: boolean;
   /** A pull client shows it. */
   readonly isPulled: boolean;
@@ -177,8 +179,8 @@ export function readRestores({ args, reply }: Ran): {
 /** The own argument `at` of a script. */
 export const readInstance = (args: readonly Buffer[], at: number): number => numberOf(args[common + at]);
 
-/** The leases that a call names. */
-function readShown(args: readonly Buffer[]): readonly Omit<ReadFinish, 'isDone'>[] {
+/** The leases that a call names. `hasBlocks`: new options of the job stand before its attempt. */
+function readShown(args: readonly Buffer[], hasBlocks = false): readonly Omit<ReadFinish, 'isDone'>[] {
   const cursor = new Cursor(args[common] ?? Buffer.alloc(0));
   const found: Omit<ReadFinish, 'isDone'>[] = [];
   while (!cursor.isAtEnd) {
@@ -186,10 +188,13 @@ function readShown(args: readonly Buffer[]): readonly Omit<ReadFinish, 'isDone'>
     const [version, token] = [cursor.uint(7), cursor.uint(7)];
     const flags = cursor.uint(1);
     const number = cursor.uint(6);
-    const text = cursor.slice(cursor.uint(4)).toString();
+    const last = new Cursor(cursor.slice(cursor.uint(4)));
+    const block = hasBlocks ? last.slice(last.uint(2)) : null;
+    const extension = block === null || block.length === 0 ? undefined : block;
+    const text = last.slice(last.bytes.length - last.at).toString();
     const attempt = text === '' ? null : text;
     const shown = { isPulled: (flags & 2) !== 0, ifExpired: (flags & 1) !== 0 };
-    found.push({ ...key, version, token, ...shown, number, attempt });
+    found.push({ ...key, version, token, ...shown, number, attempt, extension });
   }
   return found;
 }
@@ -200,7 +205,7 @@ export function readFinishes(
   { args, reply }: Ran,
 ): readonly ReadFinish[] {
   const codes = readCodes(reply, isRecorded(args) && verb !== 'release');
-  return readShown(args).map((lease, n) => ({ ...lease, isDone: codes[n] === 1 }));
+  return readShown(args, verb === 'retry').map((lease, n) => ({ ...lease, isDone: codes[n] === 1 }));
 }
 
 /** The leases of an extend; `until`: null for a lost one. */

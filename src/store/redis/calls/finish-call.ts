@@ -15,9 +15,11 @@ export interface Finish {
   readonly number?: number;
   /** the attempt as the script stores it; '' when absent */
   readonly attempt?: string;
+  /** of a retry, before its attempt: the new options of the job; empty: they stay */
+  readonly block?: Buffer;
 }
 
-/** bytes of a lease without its key and attempt */
+/** bytes of a lease without its key, block and attempt */
 const fixedBytes = 25;
 
 export function finishArgs<I extends EndingLease>(
@@ -25,18 +27,26 @@ export function finishArgs<I extends EndingLease>(
   finishOf: (item: I) => Finish,
 ): readonly Arg[] {
   const pieces = batch.map(({ item }) => {
-    const { number = 0, attempt = '' } = finishOf(item);
-    return { item, number, attempt };
+    const { number = 0, attempt = '', block } = finishOf(item);
+    return { item, number, attempt, block };
   });
   let bytesMax = 0;
-  for (const { item, attempt } of pieces) bytesMax += fixedBytes + keyBytesMax(item) + 3 * attempt.length;
+  for (const { item, attempt, block } of pieces) {
+    bytesMax += fixedBytes + keyBytesMax(item) + 3 * attempt.length;
+    if (block !== undefined) bytesMax += 2 + block.length;
+  }
   const text = Buffer.allocUnsafe(bytesMax);
   let at = 0;
-  for (const { item, number, attempt } of pieces) {
+  for (const { item, number, attempt, block } of pieces) {
     at = writeLease(text, at, item);
-    at = text.writeUIntBE(number, at, 6);
-    const length = text.write(attempt, at + 4);
-    at = text.writeUInt32BE(length, at) + length;
+    const lengthAt = text.writeUIntBE(number, at, 6);
+    at = lengthAt + 4;
+    if (block !== undefined) {
+      at = text.writeUInt16BE(block.length, at);
+      at += block.copy(text, at);
+    }
+    at += text.write(attempt, at);
+    text.writeUInt32BE(at - lengthAt - 4, lengthAt);
   }
   return [text.subarray(0, at)];
 }

@@ -232,9 +232,10 @@ function leaseCalls(shards: Shards): Pick<JobStore, 'ack' | 'retry' | 'bury' | '
   return {
     ack: (items) => finish('ack', items, ({ attempt }) => ({ attempt: lastAttempt(attempt) }), 'acked'),
     retry(items) {
-      const finishOf = ({ delayMs, attempt }: RetryItem) => ({
+      const finishOf = ({ delayMs, attempt, extension }: RetryItem) => ({
         number: wholeMs(delayMs),
-        attempt: JSON.stringify(attempt),
+        block: extension ?? noBlock,
+        attempt: attempt === null ? '' : JSON.stringify(attempt),
       });
       return finish('retry', items, finishOf, 'retried');
     },
@@ -249,6 +250,8 @@ function leaseCalls(shards: Shards): Pick<JobStore, 'ack' | 'retry' | 'bury' | '
     extend: (items) => call('extend', items, ({ leaseMs }) => ({ number: wholeMs(leaseMs) }), readExtensions),
   };
 }
+
+const noBlock = Buffer.alloc(0);
 
 /** In the format of ack.lua. */
 function lastAttempt(attempt: AttemptRecord | null): string {

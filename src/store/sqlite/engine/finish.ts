@@ -36,9 +36,12 @@ export function retryJob(tx: TransactionContext, item: RetryItem): FinishOutcome
   const due = dueAfter(tx.now, item.delayMs);
   if (!Number.isSafeInteger(due)) throw new Error(`invalid delay: ${String(item.delayMs)}`);
   const state = due > tx.now ? delayed : ready;
-  tx.rows.wait(row, { state, due, version: row.version, failures: row.failures + 1, strikes: 0 });
+  const { attempt, extension } = item;
+  const failures = row.failures + (attempt === null ? 0 : 1);
+  tx.rows.wait(row, { state, due, version: row.version, failures, strikes: 0 });
+  if (extension !== undefined) tx.rows.setOptions(row, extension);
   // On a full disk the outcome is stored without its record: without the outcome the lease would expire.
-  if (!tx.isDiskFull) tx.rows.addAttempt(row, item.attempt);
+  if (attempt !== null && !tx.isDiskFull) tx.rows.addAttempt(row, attempt);
   return { kind: 'retried' };
 }
 

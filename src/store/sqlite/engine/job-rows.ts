@@ -143,6 +143,7 @@ export class JobRows {
   readonly #extend: Statement;
   readonly #leaseUntil: Statement;
   readonly #leaseOwner: Statement;
+  readonly #setOptions: Statement;
   readonly #toDead: Statement;
   readonly #toEnded: Statement;
   readonly #addAlert: Statement;
@@ -182,6 +183,7 @@ export class JobRows {
     this.#extend = db.prepare('UPDATE job SET lease_until = ? WHERE n = ? AND owner_instance = ?');
     this.#leaseUntil = db.prepare('SELECT lease_until FROM job WHERE n = ?', { returnArrays: true });
     this.#leaseOwner = db.prepare('SELECT owner_instance FROM job WHERE n = ?', { returnArrays: true });
+    this.#setOptions = db.prepare('UPDATE job SET extension = ? WHERE n = ?');
     this.#toDead = db.prepare(
       `UPDATE job SET state = 3, failures = ?, strikes = ?, token = ?, ${noOwner}, dead_at = ?, reason = ? WHERE n = ?`,
     );
@@ -338,6 +340,11 @@ export class JobRows {
     this.#toWaiting.get(to.state, to.due, to.version, to.failures, to.strikes, row.n);
     this.#leaves(row);
     this.#arrives(row.topic, row.prio, to.state, to.due);
+  }
+
+  /** Replaces the options of the job (extension.ts). */
+  setOptions(row: JobRow, extension: Buffer): void {
+    this.#setOptions.get(extension, row.n);
   }
 
   /** Dead, with an owed alert. */

@@ -271,9 +271,15 @@ export const ackItemCodec: Codec<AckItem, AckedLease> = {
 export const retryItemCodec: Codec<RetryItem> = {
   write(w, item) {
     endingLeaseCodec.write(w, item).number(item.delayMs).json(item.attempt);
+    // Empty: the options of the job stay.
+    w.bytes(item.extension ?? Buffer.alloc(0));
   },
   read(r) {
-    return { ...endingLeaseCodec.read(r), delayMs: r.number(), attempt: r.json() as AttemptRecord };
+    const lease = endingLeaseCodec.read(r);
+    const delayMs = r.number();
+    const attempt = r.json() as AttemptRecord | null;
+    const extension = r.bytes();
+    return { ...lease, delayMs, attempt, ...(extension.length === 0 ? {} : { extension }) };
   },
 };
 

@@ -150,6 +150,12 @@ local function content_at(job) return job.flags >= 128 and 3 + struct.unpack('>I
 -- The extension block; '' = none.
 local function extension_of(job) return tail_of(job):sub(3, content_at(job) - 1) end
 
+-- Replaces the extension block.
+local function set_extension(job, block)
+  job.tail = struct.pack('>I2c0', #block, block) .. tail_of(job):sub(content_at(job))
+  if job.flags < 128 then job.flags = job.flags + 128 end
+end
+
 -- The job's own lease (ms; extension.ts); nil = none.
 local function own_lease(job)
   local tail, at, content = tail_of(job), 3, content_at(job)
