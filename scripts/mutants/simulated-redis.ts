@@ -112,8 +112,8 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     name: 'redis-retry-counts-twice',
     edit: {
       file: script('retry'),
-      text: 'job.failures + 1, 0',
-      by: 'job.failures + 2, 0',
+      text: 'job.failures = job.failures + 1',
+      by: 'job.failures = job.failures + 2',
     },
   },
   {

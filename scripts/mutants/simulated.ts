@@ -68,8 +68,8 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
     name: 'retry-counts-twice',
     edit: {
       file: engine('finish'),
-      text: 'version: row.version, failures: row.failures + 1',
-      by: 'version: row.version, failures: row.failures + 2',
+      text: 'row.failures + (attempt === null ? 0 : 1)',
+      by: 'row.failures + (attempt === null ? 0 : 2)',
     },
   },
   {

@@ -74,16 +74,26 @@ export function extensionOf({
   return parts.length === 0 ? null : Buffer.concat(parts);
 }
 
-/** The block with this number of snoozes; everything else in it stays. */
-export function withAgain(extension: Uint8Array | null | undefined, again: number): Buffer {
-  const kept: Uint8Array[] = [];
-  const block = extension ?? Buffer.alloc(0);
+/** The block with this number of snoozes; every other option stays. */
+export function withAgain(extension: Buffer | undefined, again: number): Buffer {
+  return Buffer.concat([...withoutAgain(extension), Buffer.from([types.again, 4]), whole(again, 4)]);
+}
+
+/** The block as the push brought it, without the number of snoozes; null: no option is left. */
+export function pushedExtension(extension: Buffer | null): Buffer | null {
+  if (extension === null) return null;
+  const parts = withoutAgain(extension);
+  return parts.length === 0 ? null : Buffer.concat(parts);
+}
+
+function withoutAgain(block: Buffer = Buffer.alloc(0)): Buffer[] {
+  const parts: Buffer[] = [];
   for (let at = 0, end = 0; at < block.length; at = end) {
     end = at + 2 + (block[at + 1] ?? 0);
     if (end > block.length) break;
-    if (block[at] !== types.again) kept.push(block.subarray(at, end));
+    if (block[at] !== types.again) parts.push(block.subarray(at, end));
   }
-  return Buffer.concat([...kept, Buffer.from([types.again, 4]), whole(again, 4)]);
+  return parts;
 }
 
 const none: JobOptions = {};

@@ -3,6 +3,7 @@
 // of its own order. All rows of one origin have the same pushed parts. job-upsert.ts writes the same
 // rule as an upsert.
 
+import { pushedExtension } from './extension.ts';
 import { type BuryReason, type EndState, endStates, type JobKey, type Version } from './job.ts';
 import { type Change, instantOf, type PushedParts } from './job-change.ts';
 
@@ -75,7 +76,8 @@ export function rowOf(change: Change): JobRow {
     case 'accepted': {
       const { acceptedAt, priority, contentType, extension, body } = change;
       row.bodyOrigin = origin;
-      row.pushed = { acceptedAt, priority, contentType, extension, body };
+      // All rows of one origin are equal here, also one that was read after a snooze.
+      row.pushed = { acceptedAt, priority, contentType, extension: pushedExtension(extension), body };
       return row;
     }
     case 'moved':

@@ -2,6 +2,7 @@
 // has an open row with the same members, and each open row has its job.
 
 import { expect } from 'vitest';
+import { pushedExtension } from '../../src/core/extension.ts';
 import type { JobKey } from '../../src/core/job.ts';
 import type { Change } from '../../src/core/job-change.ts';
 import { isRestorable, type JobRow, mergeRows, rowOf } from '../../src/core/job-row.ts';
@@ -63,7 +64,8 @@ function rowFor(job: DumpedJob) {
     orderAt: isDead ? within((deadAt ?? 0) - 5, (deadAt ?? 0) + 5) : dueAt,
     pushed: {
       ...{ acceptedAt: within(acceptedAt - 5, acceptedAt + 5), contentType },
-      extension: job.extension ?? null,
+      // The journal has no number of snoozes.
+      extension: pushedExtension(job.extension ?? null),
     },
     priority,
   };

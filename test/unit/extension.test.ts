@@ -5,6 +5,7 @@ import {
   extensionOf,
   type JobOptions,
   optionsIn,
+  pushedExtension,
   withAgain,
   withOptions,
 } from '../../src/core/extension.ts';
@@ -54,13 +55,20 @@ describe('the extension block', () => {
 it('withAgain: replaces the number of snoozes, and keeps everything else but a torn end', () => {
   const unknown = Buffer.from([200, 2, 1, 1]);
   const known = extensionOf({ maxAttempts: 3, again: 7 }) as Buffer;
-  expect(withAgain(null, 1).toString('hex')).toBe('070400000001');
+  expect(withAgain(undefined, 1).toString('hex')).toBe('070400000001');
   expect(withAgain(Buffer.concat([unknown, known, unknown]), 70_000).toString('hex')).toBe(
     `${'c8020101'}020103${'c8020101'}070400011170`,
   );
   expect(optionsIn(withAgain(Buffer.concat([known, unknown.subarray(0, 3)]), 9))).toEqual({
     ...{ maxAttempts: 3, again: 9 },
   });
+});
+
+it('pushedExtension: drops the number of snoozes alone', () => {
+  const pushed = extensionOf({ maxAttempts: 3, deadline: 5 }) as Buffer;
+  expect(pushedExtension(withAgain(pushed, 7))).toEqual(pushed);
+  expect(pushedExtension(withAgain(undefined, 7))).toBeNull();
+  expect(pushedExtension(null)).toBeNull();
 });
 
 it('options of a job replace those of its topic', () => {
