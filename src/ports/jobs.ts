@@ -343,8 +343,8 @@ export interface JobStore {
 
   /** reserved → gone. */
   ack(items: readonly AckItem[]): Promise<readonly FinishOutcome<'acked'>[]>;
-  /** reserved → delayed (or ready), due delayMs from now; no strikes. With an attempt one more failure, and the
-   *  attempt stored with the job; with a block the job has that one. */
+  /** reserved → delayed (or ready), due delayMs from now; no strikes. With an attempt one more failure, and
+   *  the attempt stored with the job; with a block the job has that one. */
   retry(items: readonly RetryItem[]): Promise<readonly FinishOutcome<'retried'>[]>;
   /** reserved → dead; one more failure, no strikes, the attempt stored, an entry in the alert outbox: one
    *  atomic step. */
