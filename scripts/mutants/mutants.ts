@@ -133,7 +133,7 @@ export const mutants: readonly Mutant[] = [
     name: 'late-changes-not-compared',
     edit: {
       file: 'src/journal/ship/recorder.ts',
-      text: 'const late = () => looker.lateOf(changes, isStale() ? null : marks);',
+      text: 'const late = () => looker.lateOf(changes, marks, isStale());',
       by: 'const late = () => [];',
     },
     test: role(
@@ -341,16 +341,25 @@ export const mutants: readonly Mutant[] = [
     name: 'mark-before-report',
     edit: {
       file: 'src/journal/heal/looker.ts',
-      text: 'await this.#look(partition, number);\n        marks.set(place, number);',
-      by: 'marks.set(place, number);\n        await this.#look(partition, number);',
+      text: 'await this.#look(partition, { writer, number });\n        marks.set(place, number);',
+      by: 'marks.set(place, number);\n        await this.#look(partition, { writer, number });',
     },
     test: healing('a bucket that does not answer: its changes are shipped without a mark'),
+  },
+  {
+    name: 'report-without-its-writer',
+    edit: {
+      file: 'src/journal/heal/looker.ts',
+      text: 'if (next !== null) writers.set(next.writer, Math.max(shipped.get(next.writer) ?? 0, next.number));',
+      by: '',
+    },
+    test: unit('looker', 'report: compares the number of the writer before its mark is raised'),
   },
   {
     name: 'report-after-commit',
     edit: {
       file: 'src/journal/ship/recorder.ts',
-      text: 'const marks = await looker.report(changes);',
+      text: 'const marks = await looker.report(writer, changes);',
       by: 'const marks = new Map(changes.map(({ place, number }) => [place, number]));',
     },
     test: role('journal-recorder', 'reports numbers to the store before MySQL has them'),

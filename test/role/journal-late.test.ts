@@ -295,8 +295,8 @@ describe.skipIf(isMissing)('late changes', async () => {
         ahead += journalLimits.restoreSeenMs + 1;
         return new Map();
       },
-      lateOf: (changes, reported) =>
-        reported === null ? changes.map(({ place, number }) => ({ place, lowest: number, highest: 0 })) : [],
+      lateOf: (changes, _reported, isOld) =>
+        isOld ? changes.map(({ place, number }) => ({ place, lowest: number, highest: 0 })) : [],
       shipped: () => {},
     };
     await recorderOn(dying, spool, { looker }).start();

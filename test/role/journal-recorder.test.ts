@@ -150,7 +150,7 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     await writer.close();
     const reported: unknown[] = [];
     const looker: RecorderOptions['looker'] = {
-      report: async (its) => {
+      report: async (_writer, its) => {
         if (its.length > 0) reported.push([its.length, await count()]);
         return new Map();
       },

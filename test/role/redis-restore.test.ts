@@ -279,6 +279,19 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', async () => {
     expect(await writers()).toEqual(['w7.10', 'w70.1']);
   });
 
+  it('look: a forgotten writer whose changes MySQL gets again has lost nothing', async () => {
+    const { under, trial, healing } = await opened();
+    const { version } = await trial.push('a');
+    const none = { writers: new Map<string, number>(), marks: new Map(), forget: null };
+    const noteOf = async (writer: string) =>
+      (await healing.look(0, { ...none, writers: new Map([[writer, version]]) })).note;
+    await under.raw.hset(meta, 'w8.1', version);
+    for (const below of [2, 1]) await healing.look(0, { ...none, forget: { instance: 8, below } });
+    expect(await under.raw.hexists(meta, 'w8.1')).toBe(0);
+    expect(await noteOf('8.1')).toBeNull();
+    expect(await noteOf('8.2')).toMatchObject({ from: 0 });
+  });
+
   it('replace: an open row replaces an older version, and brings no absent job', async () => {
     const { trial, healing } = await opened();
     const { version } = await trial.push('1');

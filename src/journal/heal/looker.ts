@@ -25,6 +25,12 @@ export interface LookerOptions {
   readonly deadBelow: () => number | null;
 }
 
+interface Shipping {
+  /** `<instance>.<incarnation>` */
+  readonly writer: string;
+  readonly number: Version;
+}
+
 export class Looker extends Agent implements LossSearch {
   readonly #options: LookerOptions;
   readonly #partitions = new Map<string, Partition>();
@@ -85,7 +91,7 @@ export class Looker extends Agent implements LossSearch {
       if (shardOf(place) === shard) await this.#look(partition);
   }
 
-  async report(changes: readonly Change[]): Promise<ReadonlyMap<string, Version>> {
+  async report(writer: string, changes: readonly Change[]): Promise<ReadonlyMap<string, Version>> {
     const highest = new Map<string, Version>();
     for (const { isOwn, place, number } of changes)
       if (isOwn) highest.set(place, Math.max(highest.get(place) ?? 0, number));
@@ -94,7 +100,7 @@ export class Looker extends Agent implements LossSearch {
       const partition = this.#partitions.get(place);
       if (partition === undefined) continue;
       try {
-        await this.#look(partition, number);
+        await this.#look(partition, { writer, number });
         marks.set(place, number);
       } catch (error) {
         if (!(error instanceof StoreError)) throw error;
@@ -103,13 +109,23 @@ export class Looker extends Agent implements LossSearch {
     return marks;
   }
 
-  lateOf(changes: readonly Change[], reported: ReadonlyMap<string, Version> | null): readonly ShippedRange[] {
+  lateOf(
+    changes: readonly Change[],
+    reported: ReadonlyMap<string, Version>,
+    isOld: boolean,
+  ): readonly ShippedRange[] {
     const ranges = new Map<string, ShippedRange>();
     for (const { isOwn, place, number } of changes) {
-      const loss = reported?.has(place) === true ? this.lastLossAt(place) : null;
+      const isReported = reported.has(place);
+      const loss = isReported && !isOld ? this.lastLossAt(place) : null;
       if (!isOwn || (loss !== null && number > loss)) continue;
-      const lowest = Math.min(ranges.get(place)?.lowest ?? number, number);
-      ranges.set(place, { place, lowest, highest: loss ?? 0 });
+      const { lowest, highest } = ranges.get(place) ?? { lowest: number, highest: number };
+      ranges.set(place, {
+        place,
+        lowest: Math.min(lowest, number),
+        // Without an answer no loss of these numbers shows: this process may die before its next look.
+        highest: isReported ? (loss ?? 0) : Math.max(highest, number),
+      });
     }
     return [...ranges.values()];
   }
@@ -163,8 +179,9 @@ export class Looker extends Agent implements LossSearch {
     this.#readAt = monotonicNow();
   }
 
-  /** `next`: a number of this instance that is about to be shipped. */
-  async #look(partition: Partition, next = 0): Promise<void> {
+  /** `next`: the highest number that is about to be shipped from a writer. It is compared before its mark is
+   *  raised: a partition that lost it earlier has the mark of a whole one afterwards. */
+  async #look(partition: Partition, next: Shipping | null = null): Promise<void> {
     const known = [...this.#partitions].find(([, its]) => its === partition)?.[0];
     const numbers = this.#numbersOf(known, next);
     const state = await this.#options.healing.look(partition, numbers);
@@ -175,19 +192,21 @@ export class Looker extends Agent implements LossSearch {
     if (known === undefined && this.#marks?.has(state.place) === true) await this.#look(partition, next);
   }
 
-  #numbersOf(place: string | undefined, next: Version): ShippedNumbers {
+  #numbersOf(place: string | undefined, next: Shipping | null): ShippedNumbers {
     const { instance } = this.#options;
     const marks = new Map<number, { readonly known: Version; readonly next: Version }>();
     for (const [its, known] of this.#marks?.get(place ?? '') ?? []) marks.set(its, { known, next: known });
-    if (next > 0) marks.set(instance, { known: marks.get(instance)?.known ?? 0, next });
+    if (next !== null) marks.set(instance, { known: marks.get(instance)?.known ?? 0, next: next.number });
     const below = this.#options.deadBelow();
     const isDue = monotonicNow() - (this.#forgotAt.get(place ?? '') ?? 0) >= journalLimits.marksEveryMs;
     const forget = place === undefined || below === null || !isDue ? null : { instance, below };
-    const writers = this.#shipped.get(place ?? '') ?? new Map<string, Version>();
-    // Before the call, whose reply may be lost: a forgotten writer compared again looks like a loss.
+    const shipped = this.#shipped.get(place ?? '') ?? new Map<string, Version>();
+    const writers = new Map(shipped);
+    if (next !== null) writers.set(next.writer, Math.max(shipped.get(next.writer) ?? 0, next.number));
+    // Compared once more, and not again: the partition forgets them.
     if (forget !== null)
-      for (const writer of writers.keys())
-        if (Number(writer.split('.')[1]) < forget.below) writers.delete(writer);
+      for (const writer of shipped.keys())
+        if (Number(writer.split('.')[1]) < forget.below) shipped.delete(writer);
     return { writers, marks, forget };
   }
 }

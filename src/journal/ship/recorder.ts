@@ -33,13 +33,18 @@ import { journalLimits } from '../limits.ts';
 
 /** Who compares the store with the numbers that the recorder ships. */
 export interface LossSearch {
-  /** Called before the changes of a batch are written: reports their numbers to the partitions. Returns the
-   *  marks that the journal may have now; none of a partition that does not answer. */
-  report(changes: readonly Change[]): Promise<ReadonlyMap<string, Version>>;
-  /** The changes that a healing of their partition may have missed if they reach the journal now. `reported`:
-   *  the answer of report() for them; the state of a partition that did not answer then, or of all after a
-   *  while (null), may be too old. */
-  lateOf(changes: readonly Change[], reported: ReadonlyMap<string, Version> | null): readonly ShippedRange[];
+  /** Called before the changes of a batch are written: compares the numbers of their writer with those of the
+   *  partitions, and reports them. Returns the marks that the journal may have now; none of a partition that
+   *  does not answer. */
+  report(writer: string, changes: readonly Change[]): Promise<ReadonlyMap<string, Version>>;
+  /** The changes that a healing of their partition may have missed if they reach the journal now, and those
+   *  that their partition may have lost unnoticed. `reported`: the answer of report() for them. `isOld`:
+   *  that answer may be too old. */
+  lateOf(
+    changes: readonly Change[],
+    reported: ReadonlyMap<string, Version>,
+    isOld: boolean,
+  ): readonly ShippedRange[];
   /** Called after the batch of a writer is in the journal. */
   shipped(writer: string, changes: readonly Change[], marks: ReadonlyMap<string, Version>): void;
 }
@@ -280,10 +285,11 @@ export class Recorder extends Agent {
     if (await this.#setAsideLate(stream, from, part, title !== null)) return true;
     const { next, changes } = part;
     if (changes.length > 0 || next.segment !== from.segment || next.offset !== from.offset) {
-      const marks = await looker.report(changes);
+      const writer = `${instance}.${incarnation}`;
+      const marks = await looker.report(writer, changes);
       // A healing waits no longer for an instance without a sign. The COMMIT may take as long again.
       const isStale = () => monotonicNow() - this.#seenAt > journalLimits.restoreSeenMs / 2;
-      const late = () => looker.lateOf(changes, isStale() ? null : marks);
+      const late = () => looker.lateOf(changes, marks, isStale());
       const batch = { instance, incarnation, from, next, changes, host, marks, late };
       const outcome = await this.#shipBatch(stream, { ...batch, process: title ?? '' });
       if (outcome.kind === 'elsewhere') {
@@ -295,10 +301,10 @@ export class Recorder extends Agent {
       this.#positions?.set(incarnation, next);
       if (this.#highest !== null)
         this.#highest = Math.max(this.#highest, ...changes.map(({ number }) => number));
-      looker.shipped(`${instance}.${incarnation}`, changes, marks);
+      looker.shipped(writer, changes, marks);
       // The process stood still between the last look at the clock and the COMMIT.
       if (monotonicNow() - this.#seenAt > journalLimits.restoreSeenMs)
-        await journal.beginShipped(looker.lateOf(changes, null));
+        await journal.beginShipped(looker.lateOf(changes, marks, true));
     }
     if (part.state === 'ended') this.#ended.add(incarnation);
     const last = changes.at(-1);
