@@ -70,12 +70,19 @@ export class Mover extends Agent {
     const losses = await arrivals.losses();
     if (losses !== this.#losses) this.#beginAgain(losses);
     await this.#forget();
-    if (this.#next === undefined) return this.#end();
-    this.#problem = this.#whyWait();
-    if (this.#problem !== null) return upkeepLimits.moveWaitMs;
+    if (this.#next === undefined) return this.#end(state);
+    const why = this.#whyWait();
+    if (why !== null) {
+      this.#problem = why;
+      return upkeepLimits.moveWaitMs;
+    }
     const began = monotonicNow();
     const { jobs, next } = await calls.page(this.#next);
-    if (jobs.length > 0 && !(await this.#put(move, jobs))) return upkeepLimits.moveWaitMs;
+    if (jobs.length > 0) {
+      if (!(await this.#put(move, jobs))) return upkeepLimits.moveWaitMs;
+      // A walk that finds nothing does not end what the one before has waited for.
+      this.#problem = null;
+    }
     this.#next = next ?? undefined;
     // Pushes and callbacks have half of the time.
     return Math.min(monotonicNow() - began, limits.loopSleepMsMax);
@@ -157,14 +164,14 @@ export class Mover extends Agent {
   }
 
   /** All pages are put. Reserved jobs, and dead letters whose alerts are owed, are left for another walk. */
-  async #end(): Promise<number> {
+  async #end({ owesAlerts }: LeavingState): Promise<number> {
     const [first] = this.#puts;
     if (first !== undefined) return Math.max(first.at + upkeepLimits.moveForgetMs - monotonicNow(), 0);
     if (await this.#leaving.calls.end()) return 0;
     this.#next = null;
-    this.#problem = this.#ctx.config.noDeliveries
-      ? 'jobs that are left are reserved, or their alerts wait for a start without --no-deliveries'
-      : 'jobs that are left are reserved, or their alerts are not mailed yet';
+    this.#problem = owesAlerts
+      ? `the alerts of dead letters in jobs.db ${this.#ctx.config.noDeliveries ? 'wait for a start without --no-deliveries' : 'are not mailed yet'}`
+      : 'the jobs that are left are reserved: the move waits for their acks, or the ends of their leases';
     return upkeepLimits.moveWaitMs;
   }
 }

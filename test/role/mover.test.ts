@@ -1,6 +1,6 @@
 // The move of a jobs.db to a real Redis: what arrives, and calls on its ids meanwhile.
 
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { type JobKey, type JobSnapshot, pullOwner, type ReservedJob } from '../../src/core/job.ts';
 import type { Change } from '../../src/core/job-change.ts';
 import type { LeavingPlace } from '../../src/ports/leaving.ts';
@@ -145,6 +145,22 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     await ends(time, moving);
     expect(await under.raw.hget('{dq:0}:n', 'moving')).toBeNull();
     await sound(trial);
+  });
+
+  it('names what it waits for as long as it waits', async () => {
+    const { time, moving, mover } = await opened();
+    await moving.calls.begin();
+    await mover.start();
+    const why = await time.passUntil('it waits', async () => mover.problem);
+    const { page } = moving.calls;
+    const named: (string | null)[] = [];
+    vi.spyOn(moving.calls, 'page').mockImplementation((after) => {
+      named.push(mover.problem);
+      return page.call(moving.calls, after);
+    });
+    await time.passUntil('it looks again', async () => named.length > 3);
+    expect(new Set(named)).toEqual(new Set([why]));
+    expect(why).toMatch(/^the jobs that are left are reserved/);
   });
 
   it('a lease of a pull client that fails makes the job wait, and move', async () => {
