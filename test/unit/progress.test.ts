@@ -6,7 +6,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-it('progress: without a terminal prints a line every 10 s, none after the end', () => {
+it('progress: without a terminal prints a line every 10 s in which something happened', () => {
   vi.useFakeTimers();
   const written: string[] = [];
   vi.spyOn(process.stderr, 'write').mockImplementation((text) => written.push(String(text)) > 0);
@@ -22,7 +22,8 @@ it('progress: without a terminal prints a line every 10 s, none after the end', 
     vi.advanceTimersByTime(1);
     known.add(50);
     unknown.stop();
-    vi.advanceTimersByTime(10_000);
+    vi.advanceTimersByTime(30_000);
+    known.add(1);
     known.stop();
     vi.advanceTimersByTime(60_000);
     expect(written).toEqual(['dq: 100 of 400 requeued\n', 'dq: 7 pushed\n', 'dq: 150 of 400 requeued\n']);

@@ -1,5 +1,5 @@
-// Shows the progress of long work: a bar on a terminal, else a line every cliLimits.progressEveryMs.
-// Writes to stderr alone. Its timer does not keep the process alive.
+// Shows the progress of long work: a bar on a terminal, else a line every cliLimits.progressEveryMs in
+// which something happened. Writes to stderr alone. Its timer does not keep the process alive.
 
 import cliProgress from 'cli-progress';
 import { clearInterval, setInterval } from '../../runtime/time.ts';
@@ -39,7 +39,10 @@ function bar(done: string, total: number | null): Progress {
 
 function lines(done: string, total: number | null): Progress {
   let value = 0;
+  let said: number | null = null;
   const timer = setInterval(() => {
+    if (value === said) return;
+    said = value;
     say(`dq: ${value}${total === null ? '' : ` of ${total}`} ${done}`);
   }, cliLimits.progressEveryMs);
   timer.unref();
