@@ -4,6 +4,9 @@
 
 export const leftBehindCodes = ['jobs_db', 'registry_db', 'redis', 'mysql'] as const;
 
+/** In `missing` of an answer: the jobs that have not moved to Redis. */
+export const leavingName = 'jobs.db';
+
 export interface LeftBehind {
   readonly code: (typeof leftBehindCodes)[number];
   /** one sentence, with the remedy */

@@ -8,6 +8,7 @@
 // works by an old reading.
 
 import type { EndedJob, JobKey, JobSnapshot } from '../core/job.ts';
+import { leavingName } from '../core/left-behind.ts';
 import type {
   Counts,
   FinishOutcome,
@@ -32,8 +33,6 @@ export interface Source {
 
 /** owing: without jobs; alerts about former ones are owed, or Redis has not closed the move */
 type Phase = 'none' | 'owing' | 'held' | 'moving';
-
-const sourceName = 'jobs.db';
 
 export const phaseOf = ({ jobs, owesAlerts, move, ended }: LeavingState): Phase => {
   if (move !== null) return 'moving';
@@ -353,7 +352,7 @@ export class MovingStore {
 
 const named = <P extends Pick<Page<unknown>, 'missing'>>(page: P): P => ({
   ...page,
-  missing: [...(page.missing ?? []), sourceName],
+  missing: [...(page.missing ?? []), leavingName],
 });
 
 /** Of a part that an answer does without. */

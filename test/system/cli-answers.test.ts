@@ -1,13 +1,17 @@
 // Tests commands against rare replies of a daemon: a scripted API, the real command.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { scopes } from '../../src/core/token.ts';
+import { runDirOf, writeRunRecord } from '../../src/master/data/run-record.ts';
 import { launcher } from '../support/daemon.ts';
 import { listening } from '../support/listening.ts';
 import { runDq, runDqHere, runDqOnTerminal } from '../support/run-dq.ts';
+import { lacks, owned, workerRedis } from '../support/services.ts';
+import { temporaryDirectory } from '../support/sqlite-store.ts';
 
 interface Call {
   readonly method: string;
@@ -54,6 +58,60 @@ it('dead ls: filters by the reasons and the status', async () => {
   const flags = ['--reason', 'gone', '--last-reason', 'status', '--status', '5xx'];
   expect(await runDq(['dead', 'ls', 't', ...flags, '--url', api.url])).toMatchObject({ code: 0 });
   expect(api.calls[0]?.url).toContain('/v1/dead?topic=t&reason=gone&lastReason=status&status=5xx&');
+});
+
+describe.skipIf(await lacks('redis'))('with a jobs.db that has not moved', async () => {
+  const held = { items: [], nextCursor: null, missing: ['jobs.db'] };
+
+  it('ls: says once what the lists of all states leave out', async () => {
+    const api = await scriptedApi(() => ({ status: 200, json: held }));
+    const { code, stderr } = await runDq(['ls', '--url', api.url]);
+    expect([code, stderr]).toEqual([
+      0,
+      'dq: what jobs.db still holds is not shown; dq move brings it to Redis\n',
+    ]);
+  });
+
+  it('move: goes on after a call that dq-store did not answer', async () => {
+    const redis = await workerRedis();
+    const directory = temporaryDirectory();
+    await owned('test', Promise.resolve({ stop: async () => directory.remove() }));
+    const file = join(directory.path, 'dq.yaml');
+    writeFileSync(file, JSON.stringify({ dataDir: directory.path, redis: [redis.url] }));
+    const moving = { state: 'moving', jobs: 2, total: 3, startedAt: null, problem: null };
+    const before = { status: 200, json: { ...moving, state: 'held' } };
+    const states = [
+      ...[before, before],
+      problem(503, 'unavailable'),
+      problem(503, 'unavailable'),
+      { status: 200, json: { ...moving, state: 'none', jobs: 0 } },
+    ];
+    const api = await scriptedApi(({ method, url }) => {
+      if (url === '/v1/config') return { status: 200, json: { file, items: [] } };
+      if (url === '/v1/store') return { status: 200, json: { kind: 'redis' } };
+      return method === 'POST' ? { status: 202, json: moving } : (states.shift() ?? null);
+    });
+    mkdirSync(runDirOf(directory.path));
+    const record = {
+      pid: process.pid,
+      startedAt: 0,
+      console: null,
+      compat: {},
+      adminToken: 'x',
+      version: '',
+    };
+    writeRunRecord(directory.path, { ...record, url: api.url });
+    const { code, stderr } = await runDq(['move', '-y', '--data-dir', directory.path]);
+    expect([code, stderr.split('\n')]).toEqual([
+      0,
+      [
+        'dq: moving the jobs; it goes on without this command, and dq move shows it again',
+        'dq: dq-store does not answer; the move goes on when it does',
+        'dq: all jobs are on Redis',
+        '',
+      ],
+    ]);
+  });
 });
 
 it('explain: a reason of all notifiers is one line, others name the notifiers; also without an answer of the store', async () => {

@@ -12,7 +12,7 @@ import type { OperationKind } from '../../core/operation.ts';
 import type { ApiCall, ApiClient, FlagNames } from '../daemon/api-client.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { runOperation } from '../daemon/long-work.ts';
-import { countJobs, printPages } from '../daemon/read-pages.ts';
+import { countJobs, printPages, sayMissing } from '../daemon/read-pages.ts';
 import { Exit, exitCodes } from '../exit.ts';
 import { flagNames, gather, limitOf, timeOption, wholeOf } from '../flags.ts';
 import { agree, excerpt, instantOf, printData, printItems, say } from '../output/output.ts';
@@ -118,7 +118,7 @@ async function groups({ topic, ...flags }: DaemonOptions & Pick<FilterFlags, 'to
     FIRST: instantOf('firstAt'),
     LAST: instantOf('lastAt'),
   });
-  for (const name of json.missing ?? []) say(`dq: ${name} does not answer; its dead letters are not counted`);
+  sayMissing(json.missing, 'counted');
   if (!json.complete) say(`dq: only the newest ${json.examined} dead letters are counted`);
 }
 

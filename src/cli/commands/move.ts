@@ -9,7 +9,7 @@ import type { MoveJson } from '../../contract/api/move.ts';
 import type { SummaryJson } from '../../contract/api/stats.ts';
 import type { StoreJson } from '../../contract/api/store.ts';
 import { sleep } from '../../runtime/time.ts';
-import type { ApiClient } from '../daemon/api-client.ts';
+import { type ApiClient, ApiRefusal } from '../daemon/api-client.ts';
 import { clientOf, withDataDirectory } from '../daemon/daemon-options.ts';
 import { askDaemon, type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';
@@ -114,6 +114,16 @@ async function restart(dataDir: string, cmd: 'move' | 'restart'): Promise<boolea
 const stateOf = async (client: ApiClient): Promise<MoveJson> =>
   (await client.call<MoveJson>({ path: ['v1', 'move'], needs: ['state', 'jobs'] })).json;
 
+/** While dq-store does not answer, the move waits for it, and so does this command. */
+async function nextOf(client: ApiClient, last: MoveJson): Promise<MoveJson> {
+  try {
+    return await stateOf(client);
+  } catch (error) {
+    if (!(error instanceof ApiRefusal) || error.problem.status !== 503) throw error;
+    return { ...last, problem: 'dq-store does not answer; the move goes on when it does' };
+  }
+}
+
 async function moveJobs(client: ApiClient): Promise<void> {
   if ((await storeOf(client)).kind === 'embedded')
     throw new Exit('failed', 'no job has moved: the daemon has started with jobs.db, not with `redis`');
@@ -126,7 +136,7 @@ async function moveJobs(client: ApiClient): Promise<void> {
       if (now.problem !== null && now.problem !== problem) say(`dq: ${now.problem}`);
       problem = now.problem;
       await sleep(cliLimits.operationPollMs);
-      const next = await stateOf(client);
+      const next = await nextOf(client, now);
       progress.add(Math.max(0, now.jobs - next.jobs));
       now = next;
     }

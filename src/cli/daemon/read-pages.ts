@@ -3,6 +3,7 @@
 import type { PageOf } from '../../contract/api/schema.ts';
 import type { StatsJson, TopicStatsJson } from '../../contract/api/stats.ts';
 import type { JobState } from '../../core/job.ts';
+import { leavingName } from '../../core/left-behind.ts';
 import { type Columns, printData, printItems, say } from '../output/output.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from './api-client.ts';
 import { clientOf, type DaemonOptions } from './daemon-options.ts';
@@ -10,24 +11,38 @@ import { clientOf, type DaemonOptions } from './daemon-options.ts';
 /** Most items per call. */
 const pageMax = 100;
 
+/** Says which parts an answer is without; `said`: the parts that were named before. */
+export function sayMissing(
+  names: readonly string[] | undefined,
+  how: 'shown' | 'counted',
+  said: Set<string> = new Set(),
+): void {
+  for (const name of names ?? []) {
+    if (said.has(name)) continue;
+    said.add(name);
+    say(
+      name === leavingName
+        ? `dq: what ${name} still holds is not ${how}; dq move brings it to Redis`
+        : `dq: ${name} does not answer; what it holds is not ${how}`,
+    );
+  }
+}
+
 /** Passes each page to `onPage` until `limit` items came. Returns whether there are more. */
 export async function readPages<T>(
   client: ApiClient,
   call: ApiCall,
   limit: number,
   onPage: (page: ApiReply<PageOf<T>>) => void,
+  missing = new Set<string>(),
 ): Promise<boolean> {
   let left = limit;
-  const missing = new Set<string>();
   let cursor: string | undefined;
   while (left > 0) {
     const query = { ...call.query, limit: Math.min(left, pageMax), cursor };
     const page = await client.call<PageOf<T>>({ ...call, query, needs: ['items', 'nextCursor'] });
     onPage(page);
-    for (const name of page.json.missing ?? []) {
-      if (!missing.has(name)) say(`dq: ${name} does not answer; its items are not shown`);
-      missing.add(name);
-    }
+    sayMissing(page.json.missing, 'shown', missing);
     left -= page.json.items.length;
     if (page.json.nextCursor === null) return false;
     cursor = page.json.nextCursor;
@@ -79,14 +94,16 @@ export async function printPages<T>(
   const items: T[] = [];
   let left = limit;
   let hasMore = false;
+  const missing = new Set<string>();
   for (const call of [calls].flat() as readonly ApiCall[]) {
     if (hasMore) break;
     // One item more than the limit tells whether this list has any.
-    hasMore = await readPages<T>(client, call, Math.max(left, 1), ({ text, json }) => {
+    const onPage = ({ text, json }: ApiReply<PageOf<T>>): void => {
       if (flags.json) printData(text);
       else items.push(...json.items);
       left -= json.items.length;
-    });
+    };
+    hasMore = await readPages<T>(client, call, Math.max(left, 1), onPage, missing);
     hasMore ||= left < 0;
   }
   if (!flags.json) printItems(items.slice(0, limit), columns);
