@@ -398,6 +398,19 @@ describe('all that match', () => {
     await rows(page).filter({ hasText: 'sparse-0' }).waitFor();
   });
 
+  it('lists say what they are without', async () => {
+    const page = await site.open('/');
+    const missing = ['9fe8baa59ddcbdf3', 'jobs.db'];
+    await page.route(/\/v1\/(jobs|dead)\?/, (route) =>
+      route.fulfill({ json: { items: [], nextCursor: null, missing } }),
+    );
+    for (const path of ['/jobs', '/dead']) {
+      await page.goto(site.url + path);
+      await shows(page, 'Shards that do not answer: 9fe8baa59ddcbdf3. Their jobs are not listed.');
+      await shows(page, 'Jobs that are still in jobs.db are not listed. dq move brings them to Redis.');
+    }
+  });
+
   it('dead letters are requeued at once or spread over a time; a stop keeps the rest', async () => {
     await bury('coupon', { maxAttempts: 1 }, '/502');
     const page = await site.open('/dead?topic=coupon');

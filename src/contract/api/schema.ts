@@ -191,7 +191,10 @@ export const pagingParams = {
 };
 
 export const Missing = Type.Optional(
-  texts('shards that did not answer: their jobs are not included; absent when all answered', ['s2']),
+  texts(
+    'shards that did not answer, and `jobs.db` whose jobs have not all moved to Redis: what they hold is not included; absent when nothing is missing',
+    ['s2'],
+  ),
 );
 export const NextCursor = textOrNull('cursor of the next page; null on the last page', 'b3JkZXIuY2xvc2U');
 

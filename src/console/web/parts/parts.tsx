@@ -5,6 +5,7 @@ import { type ComponentChildren, Fragment } from 'preact';
 import { useLayoutEffect, useState } from 'preact/hooks';
 import type { JobJson, JobSummaryJson } from '../../../contract/api/job.ts';
 import type { TopicAttentionJson } from '../../../contract/api/stats.ts';
+import { leavingName } from '../../../core/left-behind.ts';
 import { CallError } from '../api/call.ts';
 import type { Polled } from '../api/poll.ts';
 import { may, summary } from '../api/session.ts';
@@ -93,6 +94,17 @@ export function Strip({
       <span class={isPre ? 'text pre' : 'text'}>{children}</span>
       {end ? <span class="end">{end}</span> : null}
     </div>
+  );
+}
+
+/** Above a list: what it is without. `missing`: as in the answer */
+export function LeftOut({ missing }: { missing: readonly string[] }) {
+  const shards = missing.filter((name) => name !== leavingName);
+  return (
+    <>
+      {shards.length > 0 ? <Strip>{t('left_out_shard', { shards: shards.join(', ') })}</Strip> : null}
+      {missing.includes(leavingName) ? <Strip tone="info">{t('left_out_moving')}</Strip> : null}
+    </>
   );
 }
 

@@ -33,6 +33,7 @@ import {
   Failure,
   Head,
   JobLink,
+  LeftOut,
   LoadError,
   TextChip,
   TopicLink,
@@ -97,6 +98,7 @@ export function Screen() {
       <RunningOperations />
       {groups.data === null || groups.data.groups.length === 0 ? null : <Causes {...groups.data} />}
       <LoadError error={pages.error} what={t('dead_letters')} retry={pages.refresh} />
+      <LeftOut missing={pages.missing} />
       <section class="card">
         <Views list="dead" today={{ age: 'today' }} />
         <header>

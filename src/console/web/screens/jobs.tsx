@@ -21,6 +21,7 @@ import {
   Head,
   JobLink,
   JobState,
+  LeftOut,
   LoadError,
   More,
   TextChip,
@@ -84,6 +85,7 @@ export function JobList({ topic }: { topic: string | null }) {
     <>
       <RunningOperations />
       <LoadError error={pages.error} what={t('jobs')} retry={pages.refresh} />
+      <LeftOut missing={pages.missing} />
       <section class="card">
         {topic === null ? <Views list="jobs" today={{ due: 'today' }} /> : null}
         <header>

@@ -147,6 +147,14 @@ export const texts = {
     'Shards that do not answer: {shards}. Their jobs are not counted.',
     '没有应答的分片：{shards}。其中的任务未计入。',
   ],
+  left_out_shard: [
+    'Shards that do not answer: {shards}. Their jobs are not listed.',
+    '没有应答的分片：{shards}。其中的任务未列出。',
+  ],
+  left_out_moving: [
+    'Jobs that are still in jobs.db are not listed. dq move brings them to Redis.',
+    'jobs.db 中尚未转移的任务未列出。dq move 把它们转移到 Redis。',
+  ],
 
   problem: ['Problem', '问题'],
   jobs_wait: ['Jobs waiting', '等待的任务'],
