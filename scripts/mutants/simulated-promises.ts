@@ -30,8 +30,8 @@ export const promiseMutants: readonly SimulatedMutant[] = [
     faults: 'powerCut,kill',
     edit: {
       file: 'src/ports/store-verbs.ts',
-      text: "'jobs.recoverOwners': {\n    frame: 26,\n    kind: 'cold',\n    changes: 'full',",
-      by: "'jobs.recoverOwners': {\n    frame: 26,\n    kind: 'cold',\n    changes: 'normal',",
+      text: "'jobs.recoverOwners': { frame: 26, kind: 'cold', changes: 'full',",
+      by: "'jobs.recoverOwners': { frame: 26, kind: 'cold', changes: 'normal',",
     },
   },
   {

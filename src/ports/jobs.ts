@@ -240,14 +240,13 @@ export interface ExpiredPull {
   readonly options: JobOptions;
 }
 
-/** Leases that ended without an outcome. Their jobs are ready again in their old place with one more strike.
- *  At strike limits.strikesPoison a job is buried as poison instead, without a further failure, and its
- *  alert is owed. */
+/** Leases that ended without an outcome. Their jobs are ready again in their old place with one more
+ *  strike. */
 export interface Recovered {
-  /** jobs that are ready again, without the poisoned ones */
   readonly returned: number;
-  /** buried as poison */
-  readonly poisoned: readonly (JobKey & { readonly change?: Changed })[];
+  /** Leases whose loss is strike limits.strikesPoison of their jobs. They are unchanged: the caller buries
+   *  each job as poison. Of two callers the fence lets one do it. */
+  readonly poisoned: readonly Lease[];
   readonly more: boolean;
   /** Expired leases of pullOwner; absent without one. They are unchanged: the caller settles each by retry,
    *  bury or release with ifExpired. The fencing token decides between two callers. */
@@ -347,7 +346,7 @@ export interface JobStore {
    *  the attempt stored with the job; with a block the job has that one. */
   retry(items: readonly RetryItem[]): Promise<readonly FinishOutcome<'retried'>[]>;
   /** reserved → dead; one more failure, no strikes, the attempt stored, an entry in the alert outbox: one
-   *  atomic step. */
+   *  atomic step. The lease of a poison job is its last strike. */
   bury(items: readonly BuryItem[]): Promise<readonly FinishOutcome<'buried'>[]>;
   /** reserved → ready in its old place, without attempt or strike. */
   release(leases: readonly EndingLease[]): Promise<readonly FinishOutcome<'released'>[]>;

@@ -5,7 +5,7 @@ import { hostname } from 'node:os';
 import { deadlineOf, withOptions } from '../core/extension.ts';
 import type { AttemptRecord, Lease } from '../core/job.ts';
 import { beforeDeadline, settle } from '../core/verdict.ts';
-import type { BuryItem, EndingLease, ExpiredPull, RetryItem } from '../ports/job-store.ts';
+import type { BuryItem, EndingLease, ExpiredPull, FinishOutcome, RetryItem } from '../ports/job-store.ts';
 import { StoreError, type StoreFailure } from '../ports/store-error.ts';
 import type { RoleContext } from '../process/role.ts';
 import { random } from '../runtime/time.ts';
@@ -63,10 +63,7 @@ export class ExpiredPulls {
       if (buried[i]?.kind === 'buried') this.#report(item, { verdict: 'bury', buryReason: item.reason });
     const count = released.filter(({ kind }) => kind === 'released').length;
     if (count > 0) this.#ctx.metrics.count('dq_jobs_released_total', count);
-    const failure = [...retried, ...buried, ...released].find(
-      (outcome): outcome is StoreFailure => outcome.kind === 'not_stored' || outcome.kind === 'unknown',
-    );
-    if (failure !== undefined) throw new StoreError(failure);
+    throwFailure([...retried, ...buried, ...released]);
   }
 
   #attemptOf({ failures, leaseMs, until }: ExpiredPull): AttemptRecord {
@@ -96,4 +93,12 @@ export class ExpiredPulls {
     counters.add(topic, end.verdict === 'retry' ? 'retried' : 'dead');
     log.notify({ topic, id, version, attempt: number, outcome, reason, status, durationMs, ...end });
   }
+}
+
+/** Throws the first failure among the outcomes as StoreError. */
+export function throwFailure(outcomes: readonly FinishOutcome<string>[]): void {
+  const failure = outcomes.find(
+    (outcome): outcome is StoreFailure => outcome.kind === 'not_stored' || outcome.kind === 'unknown',
+  );
+  if (failure !== undefined) throw new StoreError(failure);
 }

@@ -1,10 +1,12 @@
-// Recovers leases that have expired or whose process is dead, and has expired leases of pulled jobs settled.
+// Recovers leases that have expired or whose process is dead, has expired leases of pulled jobs settled, and
+// buries jobs whose lost leases make them poison.
 // Each return is one atomic, fenced step of the store, so two recoverers beside each other (in a reload) do
 // no harm.
 // Invariant: a lease of a living process is not recovered before it expires. The master's list of living
 // notifiers includes the next incarnation of each slot; the store skips incarnations newer than the list; an
 // old list is not used.
 
+import type { Lease } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
 import type { JobStore, Partition, Recovered } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
@@ -12,7 +14,7 @@ import type { RoleContext } from '../process/role.ts';
 import { Agent } from '../runtime/agent.ts';
 import { isDue, turnAfter } from '../runtime/loop.ts';
 import { monotonicNow } from '../runtime/time.ts';
-import { ExpiredPulls } from './expired-pulls.ts';
+import { ExpiredPulls, throwFailure } from './expired-pulls.ts';
 import { upkeepLimits } from './limits.ts';
 
 export class Recoverer extends Agent {
@@ -111,7 +113,8 @@ export class Recoverer extends Agent {
           let recovered: Recovered;
           do {
             recovered = await recover(jobs, partition);
-            this.#report(recovered);
+            this.#report(recovered.returned);
+            await this.#bury(recovered.poisoned);
             await this.#expiredPulls.settle(recovered.pulled ?? []);
           } while (recovered.more);
         } catch (error) {
@@ -130,13 +133,22 @@ export class Recoverer extends Agent {
     if (leaving !== undefined && (await leaving.look()) !== 'none') yield leaving.jobs;
   }
 
-  #report({ returned, poisoned }: Recovered): void {
-    const { log, counters, metrics } = this.#ctx;
-    const recovered = returned + poisoned.length;
-    if (recovered > 0) metrics.count('dq_leases_recovered_total', recovered);
-    if (poisoned.length > 0) metrics.count('dq_strikes_poisoned_total', poisoned.length);
-    if (returned > 0) log.notice('recoverer: recovered jobs', { returned });
-    for (const { topic, id } of poisoned) {
+  #report(returned: number): void {
+    if (returned === 0) return;
+    this.#ctx.metrics.count('dq_leases_recovered_total', returned);
+    this.#ctx.log.notice('recoverer: recovered jobs', { returned });
+  }
+
+  /** Rejects with StoreError when the store did not bury all: the next recover lists the rest again. */
+  async #bury(leases: readonly Lease[]): Promise<void> {
+    if (leases.length === 0) return;
+    const { log, counters, metrics, store } = this.#ctx;
+    const items = leases.map((lease) => ({ ...lease, reason: 'poison', attempt: null }) as const);
+    const outcomes = await store.jobs.bury(items);
+    for (const [i, { topic, id }] of leases.entries()) {
+      if (outcomes[i]?.kind !== 'buried') continue;
+      metrics.count('dq_leases_recovered_total', 1);
+      metrics.count('dq_strikes_poisoned_total', 1);
       counters.add(topic, 'dead');
       log.notify({ topic, id, outcome: 'failed', verdict: 'bury', reason: null, buryReason: 'poison' });
       log.error('recoverer: buried a poison job: its notifier died at each attempt', undefined, {
@@ -144,5 +156,6 @@ export class Recoverer extends Agent {
         id,
       });
     }
+    throwFailure(outcomes);
   }
 }

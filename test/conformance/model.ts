@@ -267,11 +267,11 @@ export class Model extends ModelState {
   bury(item: port.BuryItem): port.FinishOutcome<'buried'> {
     const job = this.leased(item);
     if (job === null) return { kind: 'lease_lost' };
+    job.strikes = item.reason === 'poison' && item.attempt === null ? job.strikes + 1 : 0;
     if (item.attempt !== null) {
       job.failures += 1;
       this.keepAttempt(job, item.attempt);
     }
-    job.strikes = 0;
     this.makeDead(job, item.reason);
     return { kind: 'buried' };
   }
@@ -334,13 +334,14 @@ export class Model extends ModelState {
 
   strike(ended: (lease: NonNullable<ModelJob['lease']>) => boolean, max: number): port.Recovered {
     const lost = this.heldByProcesses().filter((job) => job.lease !== null && ended(job.lease));
-    const poisoned: JobKey[] = [];
+    const poisoned: Lease[] = [];
     for (const job of lost.slice(0, max)) {
-      job.strikes += 1;
-      if (job.strikes < limits.strikesPoison) this.makeReady(job);
+      const { topic, id, version, lease } = job;
+      if (job.strikes + 1 >= limits.strikesPoison)
+        poisoned.push({ topic, id, version, token: lease?.token ?? 0 });
       else {
-        this.makeDead(job, 'poison');
-        poisoned.push({ topic: job.topic, id: job.id });
+        job.strikes += 1;
+        this.makeReady(job);
       }
     }
     const handled = Math.min(lost.length, max);

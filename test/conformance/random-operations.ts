@@ -46,6 +46,8 @@ type Held = Pick<ReservedJob, keyof Lease | 'failures'>;
 export class RandomOperations extends Dice {
   /** the last leases, most of them lost by now */
   readonly #leases: Held[] = [];
+  /** the last leases that make their jobs poison */
+  readonly #poisoned: Lease[] = [];
   readonly #versions: number[] = [];
   readonly #now: () => number;
 
@@ -61,11 +63,13 @@ export class RandomOperations extends Dice {
   /** Remembers jobs and leases for later operations. */
   learn(answer: unknown): void {
     for (const lease of (answer as { jobs?: Held[] } | null)?.jobs ?? []) this.#leases.push(lease);
-    const { pulled = [] } = Object(answer) as Partial<port.Recovered>;
+    const { pulled = [], poisoned = [] } = Object(answer) as Partial<port.Recovered>;
+    this.#poisoned.push(...poisoned);
     for (const { lease, failures } of pulled) this.#leases.push({ ...lease, failures });
     for (const { version } of Array.isArray(answer) ? (answer as { version?: number }[]) : [])
       if (version !== undefined) this.#versions.push(version);
     this.#leases.splice(0, this.#leases.length - 24);
+    this.#poisoned.splice(0, this.#poisoned.length - 4);
     this.#versions.splice(0, this.#versions.length - 40);
   }
 
@@ -79,6 +83,7 @@ export class RandomOperations extends Dice {
       [16, () => this.#reserve()],
       [24, () => this.#finish()],
       [4, () => this.#extend()],
+      ...(this.#poisoned.length > 0 ? [[3, () => this.#buryPoison()] as const] : []),
       [4, () => this.#recover()],
       [2, () => this.#recoverOwners()],
       [2, () => this.#releaseUnheld()],
@@ -197,6 +202,13 @@ export class RandomOperations extends Dice {
       };
     });
     return { what: verb, given: items, call: (store) => store.jobs[verb](items) };
+  }
+
+  #buryPoison(): Operation {
+    const items = this.some(
+      () => ({ ...this.pick(this.#poisoned), reason: 'poison', attempt: null }) as const,
+    );
+    return { what: 'bury', given: items, call: (store) => store.jobs.bury(items) };
   }
 
   #recover(): Operation {

@@ -100,7 +100,7 @@ describe.skipIf(await lacks('redis'))('Redis store, changes', async () => {
     for (const outcome of outcomes) expect(outcome).not.toHaveProperty('change');
   });
 
-  it('recover: names the change of a poisoned job', async () => {
+  it('bury: names the change of a poison job that recover named', async () => {
     const trial = await opened();
     const job = await trial.reserved('a');
     let lease = job;
@@ -109,10 +109,13 @@ describe.skipIf(await lacks('redis'))('Redis store, changes', async () => {
       lease = await trial.lease();
     }
     const { poisoned } = await trial.jobs.recoverOwners(0, owner.instance, { living: [] }, 10);
-    expect(poisoned).toMatchObject([
-      { topic: 't', id: 'a', change: { place, version: job.version, origin: job.origin, failures: 0 } },
+    const buried = await trial.jobs.bury(
+      poisoned.map((each) => ({ ...each, reason: 'poison', attempt: null })),
+    );
+    expect(buried).toMatchObject([
+      { kind: 'buried', change: { place, version: job.version, origin: job.origin, failures: 0 } },
     ]);
-    expect(changeOf(poisoned[0]).number).toBeGreaterThan(lease.token);
+    expect(changeOf(buried[0]).number).toBeGreaterThan(lease.token);
   });
 
   it.each([

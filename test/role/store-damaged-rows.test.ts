@@ -73,7 +73,9 @@ it('unreadable attempts: the job stays usable, and they stay unchanged', async (
     expect(again.map(({ id }) => id).sort()).toEqual(['1', '2']);
     await until('both to be recovered', async () => {
       const { returned, poisoned } = await jobs.recover(0, 10);
-      return returned + poisoned.length === 2;
+      if (returned + poisoned.length < 2) return false;
+      await jobs.bury(poisoned.map((lease) => ({ ...lease, reason: 'poison', attempt: null })));
+      return true;
     });
   }
   expect(

@@ -119,9 +119,8 @@ export interface RestoredRow extends JobKey {
 /** How recovery ends a lease. */
 export type How = 'expired' | 'owner' | 'unheld';
 export interface Recovered {
-  /** tokens and versions of the tables after the recovery */
+  /** tokens in the tables after the recovery */
   readonly held: ReadonlySet<number>;
-  readonly dead: ReadonlySet<number>;
   /** the disk reserve is in use */
   readonly isFull: boolean;
   /** that asks for it; null: the store has one, or the leases have expired */
@@ -810,9 +809,10 @@ export class Ledger {
 
   #buried(entry: Entry, lease: LeaseRecord, item: FinishItem): void {
     if (item.reason === 'expired') this.#expired(entry, lease, item);
+    if (item.reason === 'poison') this.#poisoned(entry, lease);
     this.#check(
-      item.attempt !== null || item.reason === 'expired',
-      '7 a job without an attempt dies as expired',
+      item.attempt !== null || item.reason === 'expired' || item.reason === 'poison',
+      '7 a job without an attempt dies as expired or as poison',
       () => `${entry.key}: ${item.reason}`,
     );
     if (item.attempt !== null) entry.failures += 1;
@@ -835,7 +835,7 @@ export class Ledger {
     this.#options.deadlines.expired(entry, lease, waitMs, this.steppedAt);
   }
 
-  recovered(how: How, { held, dead, isFull, instance }: Recovered): void {
+  recovered(how: How, { held, isFull, instance }: Recovered): void {
     for (const entry of this.entries.values()) {
       const { lease } = entry;
       if (lease === null || held.has(lease.token)) continue;
@@ -852,16 +852,25 @@ export class Ledger {
       // On a full disk leases expire because outcomes cannot be stored.
       if (how === 'unheld' || (how === 'expired' && isFull)) continue;
       entry.strikes += 1;
-      const isPoison = dead.has(entry.version);
       this.#check(
-        isPoison === entry.strikes >= limits.strikesPoison,
+        entry.strikes < limits.strikesPoison,
         '7 the last strike buries a job',
-        () => `${entry.key}: ${entry.strikes} strikes, buried ${isPoison}`,
+        () => `${entry.key} is ready with ${entry.strikes} strikes`,
       );
-      if (!isPoison) continue;
-      this.#count('poisoned');
-      this.#die(entry);
     }
+  }
+
+  /** Its lease ended without an outcome, as a recovered one: by its time, or by the end of its notifier. */
+  #poisoned(entry: Entry, lease: LeaseRecord): void {
+    const owner = this.#options.loop.processes.get(lease.owner.incarnation);
+    const hasExpired = this.#options.loop.at - lease.at >= lease.ms - lease.unseenMs - 2;
+    this.#checkRecovered(hasExpired && owner?.isAlive === true ? 'expired' : 'owner', entry, lease, false);
+    this.#check(
+      entry.strikes + 1 >= limits.strikesPoison,
+      '7 the last strike buries a job',
+      () => `${entry.key}: poison after ${entry.strikes + 1} strikes`,
+    );
+    this.#count('poisoned');
   }
 
   #checkRecovered(how: How, { key }: Entry, lease: LeaseRecord, isFull: boolean): void {

@@ -450,7 +450,7 @@ export class World {
     const happened = {
       delivered: sum('ack') + uncertain,
       retried: sum('retry') + uncertain,
-      dead: sum('bury', 'poisoned') + uncertain,
+      dead: sum('bury') + uncertain,
     };
     for (const [name, most] of Object.entries(happened)) {
       const recorded = this.#tables.recorded(name as StatName);

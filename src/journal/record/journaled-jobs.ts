@@ -5,12 +5,12 @@
 
 import type { JobKey, JobSnapshot } from '../../core/job.ts';
 import { type Change, instantOf } from '../../core/job-change.ts';
-import type { JobStore, OnStored, PushJob, PushOutcome, Recovered } from '../../ports/job-store.ts';
+import type { JobStore, OnStored, PushJob, PushOutcome } from '../../ports/job-store.ts';
 import type { Spool } from '../../ports/spool.ts';
 import { StoreError, type StoreFailure } from '../../ports/store-error.ts';
-import { type MethodsOf, type RecordedVerb, storeVerbs } from '../../ports/store-verbs.ts';
+import type { MethodsOf, RecordedVerb } from '../../ports/store-verbs.ts';
 import { journalStoreLimits } from '../limits.ts';
-import { failureOf, noChanges, ownChange, spoolFull, withoutChange, writeOutcomes } from './outcomes.ts';
+import { failureOf, noChanges, ownChange, spoolFull, writeOutcomes } from './outcomes.ts';
 
 type Stored = Extract<PushOutcome, { readonly kind: 'stored' }>;
 type Kept = Extract<PushOutcome, { readonly kind: 'kept' }>;
@@ -27,19 +27,6 @@ export function journaledJobs(jobs: JobStore, spool: Spool): JobStore {
       kind: 'moved',
       by,
     }));
-  };
-  const writePoisoned = async (
-    verb: 'jobs.recover' | 'jobs.recoverOwners',
-    recovered: Recovered,
-  ): Promise<Recovered> => {
-    const { poisoned } = recovered;
-    if (poisoned.length === 0) return recovered;
-    const changes = poisoned.map(({ change, ...key }): Change => {
-      if (change === undefined) throw new Error(noChanges);
-      return { ...ownChange(key, change), kind: 'dead', reason: 'poison', attempt: null };
-    });
-    await spool.write(changes, storeVerbs[verb].record);
-    return { ...recovered, poisoned: poisoned.map(withoutChange) };
   };
   const recorded: Pick<JobStore, MethodsOf<'jobs', RecordedVerb>> = {
     push: (items, onStored) => push(jobs, spool, items, onStored),
@@ -74,9 +61,6 @@ export function journaledJobs(jobs: JobStore, spool: Spool): JobStore {
         reason: item.reason,
         attempt: item.attempt,
       })),
-    recover: async (...given) => writePoisoned('jobs.recover', await jobs.recover(...given)),
-    recoverOwners: async (...given) =>
-      writePoisoned('jobs.recoverOwners', await jobs.recoverOwners(...given)),
   };
   return { ...jobs, ...recorded };
 }

@@ -1,7 +1,7 @@
 // Leases that end without an outcome: expired, owner dead, reply lost. Strikes and poison.
 
 import { expect } from 'vitest';
-import type { BuryReason, Owner } from '../../../src/core/job.ts';
+import type { BuryReason, Lease, Owner } from '../../../src/core/job.ts';
 import { limits } from '../../../src/core/limits.ts';
 import {
   attemptOf,
@@ -30,6 +30,9 @@ async function strike(trial: Trial, times: number): Promise<void> {
     expect(recovered).toEqual({ returned: 1, poisoned: [], more: false });
   }
 }
+
+const buryPoison = async (trial: Trial, job: Lease) =>
+  only(await trial.jobs.bury([{ ...leaseOf(job), reason: 'poison', attempt: null }]));
 
 /** One job per topic, so that each owner gets its own. */
 async function holders(trial: Trial, owners: Readonly<Record<string, Owner>>): Promise<void> {
@@ -94,7 +97,7 @@ export const recoverCases: readonly Case[] = [
   }),
 
   fact(
-    `recover: buries a job with strike ${limits.strikesPoison} as poison and owes its alert`,
+    `recover: names the lease of strike ${limits.strikesPoison}, and a bury of it makes the job poison`,
     async (trial) => {
       await trial.bystanders();
       await trial.push('1');
@@ -105,10 +108,12 @@ export const recoverCases: readonly Case[] = [
       expect(job.strikes).toBe(4);
       const ends = (await trial.dump()).jobs.at(-1)?.lease?.untilMs ?? 0;
       await trial.reach(ends);
+      const named = { returned: 0, poisoned: [leaseOf(job)], more: false };
+      expect(await trial.unchanged(() => trial.recover())).toEqual(named);
+      expect(await trial.unchanged(() => trial.recover())).toEqual(named);
       await trial.changes(
-        () => trial.recover(),
-        (recovered, now) => {
-          expect(recovered).toEqual({ returned: 0, poisoned: [{ topic: 't', id: '1' }], more: false });
+        () => buryPoison(trial, job),
+        (_outcome, now) => {
           const burial = { deadAt: now, failures: 1 };
           return {
             jobs: { 't/1': { ...burial, state: 'dead', lease: null, strikes: 5, buryReason: 'poison' } },
@@ -126,20 +131,29 @@ export const recoverCases: readonly Case[] = [
     },
   ),
 
+  fact('recover: an outcome that comes before the burial of a poison job counts', async (trial) => {
+    await trial.push('1');
+    await strike(trial, limits.strikesPoison - 1);
+    const job = await trial.lease('t', dead);
+    expect((await trial.jobs.recoverOwners(trial.partition, 1, { dead: 5 }, 10)).poisoned).toHaveLength(1);
+    expect(await trial.ack(job)).toEqual({ kind: 'acked' });
+    expect(await trial.unchanged(() => buryPoison(trial, job))).toEqual({ kind: 'lease_lost' });
+  }),
+
   fact('recover: owes an alert without attempt for a job without one', async (trial) => {
     await trial.push('1');
     await strike(trial, limits.strikesPoison - 1);
-    await trial.lease('t', dead);
+    const job = await trial.lease('t', dead);
     const recovered = await trial.jobs.recoverOwners(trial.partition, 1, { living: [] }, 10);
-    expect(recovered).toEqual({ returned: 0, poisoned: [{ topic: 't', id: '1' }], more: false });
+    expect(recovered).toEqual({ returned: 0, poisoned: [leaseOf(job)], more: false });
+    await buryPoison(trial, job);
     expect(only((await trial.dump()).alerts)).toMatchObject({ reason: 'poison', failures: 0, attempt: null });
   }),
 
   fact('recover: an attempt before the requeue is not the last one of a poisoned job', async (trial) => {
     await requeued(trial);
     await strike(trial, limits.strikesPoison - 1);
-    await trial.lease('t', dead);
-    await trial.jobs.recoverOwners(trial.partition, 1, { living: [] }, 10);
+    await buryPoison(trial, await trial.lease('t', dead));
     await expectNoLast(trial, 'poison');
   }),
 

@@ -147,7 +147,7 @@ export const endingMutants: readonly Mutant[] = mutants({
   'recover: takes at most max; returns whether more expired': {
     'recover ignores max': change('recover', (right) => () => right(500)),
   },
-  'recover: buries a job with strike 5 as poison and owes its alert': {
+  'recover: names the lease of strike 5, and a bury of it makes the job poison': {
     'a job is never poison': change('strike', (right, m) => (ended, max) => {
       for (const job of m.inState('reserved')) job.strikes = Math.min(job.strikes, 3);
       return right(ended, max);

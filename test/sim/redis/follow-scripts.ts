@@ -298,8 +298,8 @@ export class ScriptFollower {
 
   /** `instance`: that asks; null: its leases are recovered by their end alone */
   #recovered(how: How, instance: number | null = null): void {
-    const { held, dead } = this.#left();
-    this.#options.ledger.recovered(how, { held, dead, isFull: false, instance });
+    const { held } = this.#left();
+    this.#options.ledger.recovered(how, { held, isFull: false, instance });
   }
 
   #checkAlerts(): void {

@@ -2,9 +2,10 @@
 // the copies of the rings (reserve-call.ts).
 
 import { optionsIn } from '../../../core/extension.ts';
-import type { AttemptRecord, JobKey, VersionedKey } from '../../../core/job.ts';
+import type { AttemptRecord, JobKey, Lease, VersionedKey } from '../../../core/job.ts';
 import type { Changed } from '../../../core/job-change.ts';
 import { limits } from '../../../core/limits.ts';
+import { inBatches } from '../../../core/lists.ts';
 import { buryReasonCodes, endCodes } from '../../../core/stored-codes.ts';
 import type {
   BuryItem,
@@ -35,7 +36,7 @@ import { readWhole, timeOf, type WholeReply, wholeMs } from '../scripts/records.
 import type { ScriptName } from '../scripts/scripts.ts';
 import { type Arg, lookUp, type Shards } from '../shard/shards.ts';
 import { callItems, ofEach } from './calls.ts';
-import { changeIn, numberIn, readCodes } from './changes.ts';
+import { changeIn, readCodes } from './changes.ts';
 import { type Finish, finishArgs, readExtensions, readFinishes } from './finish-call.ts';
 import { pushArgs, readPushes, restoring } from './push-call.ts';
 import { ReserveCalls } from './reserve-call.ts';
@@ -263,10 +264,7 @@ function recoveryCalls(shards: Shards): Pick<JobStore, 'recover' | 'recoverOwner
   return {
     async recover(partition, max) {
       const args = [Math.min(max, limits.recoverMax), storeLimits.recoverAwayMs, shards.recoverHoldMs];
-      const recovered = readRecovered(shards, partition, await shards.run('recover', partition, args));
-      const pulled = recovered.pulled?.map(({ lease }) => lease);
-      if (pulled !== undefined) shards.leased(partition, pulled);
-      return recovered;
+      return readRecovered(shards, partition, await shards.run('recover', partition, args));
     },
     async recoverOwners(partition, instance, which, max) {
       const named = 'dead' in which ? ['dead', which.dead] : ['living', ...which.living];
@@ -283,27 +281,39 @@ function recoveryCalls(shards: Shards): Pick<JobStore, 'recover' | 'recoverOwner
 }
 
 function readRecovered(shards: Shards, partition: Partition, reply: unknown): Recovered {
-  const place = shards.placeOf(partition);
-  const [returned, more, poisoned, pulls = []] = reply as [number, number, Buffer[], unknown[]?];
-  const keys = Array.from({ length: poisoned.length / 3 }, (_, i) => ({
-    topic: String(poisoned[3 * i]),
-    id: idOf(poisoned[3 * i + 1] as Buffer),
-    ...changeIn(poisoned[3 * i + 2] as Buffer, place),
-  }));
-  shards.received(partition, Math.max(0, ...keys.map(numberIn)));
-  const pulled = Array.from({ length: pulls.length / 8 }, (_, i) =>
-    readExpired(pulls.slice(8 * i, 8 * i + 8) as unknown as Parameters<typeof readExpired>[0]),
-  );
-  return { returned, poisoned: keys, more: more === 1, ...(pulled.length > 0 ? { pulled } : {}) };
+  const [returned, more, strikes, pulls = []] = reply as [number, number, unknown[], unknown[]?];
+  const poisoned = inBatches(strikes, 4).map((row) => leaseIn(row as unknown as LeaseReply));
+  const pulled = inBatches(pulls, 8).map((row) => readExpired(row as unknown as ExpiredReply));
+  // The caller ends each.
+  shards.leased(partition, [...poisoned, ...pulled.map(({ lease }) => lease)]);
+  return { returned, poisoned, more: more === 1, ...(pulled.length > 0 ? { pulled } : {}) };
 }
 
-function readExpired([topic, tid, version, token, failures, until, dueAt, extension]: readonly [
-  ...(readonly [Buffer, Buffer]),
-  ...(readonly [number, number, number, number, number]),
-  Buffer,
-]): ExpiredPull {
+type LeaseReply = readonly [topic: Buffer, tid: Buffer, version: number, token: number];
+type ExpiredReply = readonly [
+  ...LeaseReply,
+  failures: number,
+  until: number,
+  dueAt: number,
+  extension: Buffer,
+];
+
+function leaseIn([topic, tid, version, token]: LeaseReply): Lease {
+  return { topic: String(topic), id: idOf(tid), version, token };
+}
+
+function readExpired([
+  topic,
+  tid,
+  version,
+  token,
+  failures,
+  until,
+  dueAt,
+  extension,
+]: ExpiredReply): ExpiredPull {
+  const lease = leaseIn([topic, tid, version, token]);
   // Tokens are the clock in µs, or ahead of it: then the length is too short.
   const leaseMs = Math.max(0, until - Math.floor(token / 1_000));
-  const lease = { topic: String(topic), id: idOf(tid), version, token };
   return { lease, failures, leaseMs, until, dueAt, options: optionsIn(extension) };
 }

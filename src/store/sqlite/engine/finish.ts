@@ -52,8 +52,9 @@ export function buryJob(tx: TransactionContext, item: BuryItem): FinishOutcome<'
   const death = { strikes: 0, at: tx.now, reason };
   if (item.attempt === null) {
     const { failures } = row;
+    const strikes = item.reason === 'poison' ? row.strikes + 1 : 0;
     const attempt = lastAttemptOf({ attempts: tx.rows.attemptsOf(row.n), failures });
-    tx.rows.bury(row, { ...death, failures, attempt });
+    tx.rows.bury(row, { ...death, failures, strikes, attempt });
   } else {
     const attempt = tx.isDiskFull ? null : item.attempt;
     tx.rows.bury(row, { ...death, failures: row.failures + 1, attempt });

@@ -1,14 +1,12 @@
 // Ends leases without an outcome: expired ones, leases of a dead owner, leases that their owner does not
-// hold. Lists expired leases of pulled jobs, and changes none of them. Bounded by the caller's max; the slots
+// hold. Lists expired leases of pulled jobs, and those of poison jobs, and changes none of them. Bounded by the caller's max; the slots
 // of all notifiers bound the reserved jobs that are scanned.
 // Invariant: a jump of the clock, ahead or back, neither shortens nor prolongs a lease: owners use the
 // monotonic clock.
 
-import { lastAttemptOf } from '../../../core/earlier-attempts.ts';
 import { optionsIn } from '../../../core/extension.ts';
-import type { JobKey, Owner, Token } from '../../../core/job.ts';
+import type { Lease, Owner, Token } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
-import { buryReasonCodes } from '../../../core/stored-codes.ts';
 import type { ExpiredPull, Recovered, Unheld } from '../../../ports/job-store.ts';
 import type { Statement } from '../../../runtime/database.ts';
 import { storeLimits } from '../../limits.ts';
@@ -17,8 +15,6 @@ import { sqliteLimits } from '../limits.ts';
 import { backToReady } from './finish.ts';
 import { type JobRow, jobColumns, jobRowOf } from './job-rows.ts';
 import { stepMax, type TransactionContext } from './transaction-context.ts';
-
-const poison = buryReasonCodes.indexOf('poison');
 
 interface Moment {
   /** epoch ms */
@@ -103,12 +99,12 @@ export class Recovery {
   }
 
   #pulled(columns: readonly unknown[]): ExpiredPull {
-    const { topic, id, version, token, failures, due } = jobRowOf(columns);
+    const row = jobRowOf(columns);
+    const { failures, due } = row;
     const [until, extension] = columns.slice(12) as [number, Uint8Array | null];
-    const key = { topic: this.#tx.counters.topicName(topic), id };
+    const lease = this.#leaseOf(row);
     // Tokens are the clock in µs, or ahead of it: then the length is too short.
-    const leaseMs = Math.max(0, until - Math.floor((token ?? 0) / 1_000));
-    const lease = { ...key, version, token: token ?? 0 };
+    const leaseMs = Math.max(0, until - Math.floor(lease.token / 1_000));
     return { lease, failures, leaseMs, until, dueAt: due, options: optionsIn(extension) };
   }
 
@@ -183,19 +179,18 @@ export class Recovery {
   }
 
   #strike(rows: readonly JobRow[], max: number): Recovered {
-    const poisoned: JobKey[] = [];
+    const poisoned: Lease[] = [];
     const struck = rows.slice(0, max);
     for (const row of struck) {
       const strikes = row.strikes + 1;
       if (strikes < limits.strikesPoison) backToReady(this.#tx, row, strikes);
-      else {
-        const { failures } = row;
-        const attempt = lastAttemptOf({ attempts: this.#tx.rows.attemptsOf(row.n), failures });
-        this.#tx.rows.bury(row, { failures, strikes, at: this.#tx.now, reason: poison, attempt });
-        poisoned.push({ topic: this.#tx.counters.topicName(row.topic), id: row.id });
-      }
+      else poisoned.push(this.#leaseOf(row));
     }
     return { returned: struck.length - poisoned.length, poisoned, more: rows.length > struck.length };
+  }
+
+  #leaseOf({ topic, id, version, token }: JobRow): Lease {
+    return { topic: this.#tx.counters.topicName(topic), id, version, token: token ?? 0 };
   }
 }
 

@@ -8,11 +8,11 @@
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing, leases
 -- Why: one step, so that no dead letter is without its alert.
 local answer = finish_leases(function(job, reason, attempt)
+  job.strikes = reason == limits.poison and #attempt == 0 and job.strikes + 1 or 0
   if #attempt > 0 then
     add_attempt(job, attempt)
     job.failures = job.failures + 1
   end
-  job.strikes = 0
   bury(job, reason, #attempt > 0 and attempt or last_attempt(job))
 end)
 finish()

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
 -- recover: recovers expired leases of processes, the earliest end first, equal ones by token, and lists those
---   of pulled jobs.
+--   of poison and of pulled jobs.
 -- @keys P
 -- @args max; the gap between calls that counts as an outage (ms), the hold after it (ms)
--- @returns returned, 1 when more have expired; topic, tag+id and change ('' without a journal) of each job
---   buried as poison; per expired lease of a pulled job: topic, tag+id, version, token, failures, end and due
---   time (ms), extension block
+-- @returns returned, 1 when more have expired; topic, tag+id, version and token of each poison job; per
+--   expired lease of a pulled job: topic, tag+id, version, token, failures, end and due time (ms), extension
+--   block
 -- @writes time of this call and end of the hold; ends of pulled leases that are too far ahead; per lease: the
---   lease, then the state record, its set, an alert
+--   lease, then the state record, its set
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, holds, healing, strikes
 -- Why: during an outage no notifier could settle. A recover sent before the outage may run first when Redis
 --   goes on.

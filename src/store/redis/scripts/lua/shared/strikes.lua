@@ -1,6 +1,6 @@
--- strikes: gives a strike for each lease that ended without an outcome. The job is ready again; with strike
--- number limits.strikesPoison it is buried instead (no failure more). Returns {returned, more, topic, tag+id
--- and change of each poisoned job}.
+-- strikes: gives a strike for each lease that ended without an outcome: its job is ready again. A lease whose
+-- loss is strike number limits.strikesPoison stays as it is: its caller buries the job. Returns {returned,
+-- more, topic, tag+id, version and token of each of these}.
 local function strike(members, max)
   local poisoned = {}
   local returned = 0
@@ -12,9 +12,9 @@ local function strike(members, max)
         back_in_place(job)
         returned = returned + 1
       else
-        bury(job, limits.poison, last_attempt(job))
         local n = #poisoned
-        poisoned[n + 1], poisoned[n + 2], poisoned[n + 3] = topic_name(job.no), job.tid, change_of(job)
+        poisoned[n + 1], poisoned[n + 2] = topic_name(job.no), job.tid
+        poisoned[n + 3], poisoned[n + 4] = job.version, job.token
       end
     end
   end
