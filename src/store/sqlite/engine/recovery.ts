@@ -1,6 +1,6 @@
 // Ends leases without an outcome: expired ones, leases of a dead owner, leases that their owner does not
-// hold. Lists expired leases of pulled jobs, and those of poison jobs, and changes none of them. Bounded by the caller's max; the slots
-// of all notifiers bound the reserved jobs that are scanned.
+// hold. Lists expired leases of pulled jobs, and those of poison jobs, and changes none of them. Bounded by
+// the caller's max; the slots of all notifiers bound the reserved jobs that are scanned.
 // Invariant: a jump of the clock, ahead or back, neither shortens nor prolongs a lease: owners use the
 // monotonic clock.
 
