@@ -4,6 +4,7 @@
 import ipaddr from 'ipaddr.js';
 import { isMailAddress, parseAlertHook } from '../core/alert-receiver.ts';
 import { parseBroker } from '../core/broker.ts';
+import { readZone } from '../core/calendar.ts';
 import { leastDescriptors } from '../core/call-accounts.ts';
 import type { Parsed } from '../core/duration.ts';
 import { parseRange } from '../core/egress-policy.ts';
@@ -33,8 +34,8 @@ export function crossCheck(
   const warning = (name: OptionName, message: string) =>
     warnings.push({ where: origins[name], message: `${name}: ${message}` });
 
-  if (!isTimeZone(config.timezone))
-    problem('timezone', `unknown time zone "${config.timezone}"; write an IANA name such as Asia/Shanghai`);
+  const zone = readZone(config.timezone);
+  if (!zone.ok) problem('timezone', zone.message);
   for (const name of ['egress.allow', 'egress.deny', 'compat.allow'] as const)
     for (const range of config[name]) {
       const parsed = parseRange(range);
@@ -197,13 +198,4 @@ function checkJournal(config: Config, problem: Report): void {
 export function isLoopback(host: string): boolean {
   if (host === 'localhost') return true;
   return ipaddr.isValid(host) && ipaddr.process(host).range() === 'loopback';
-}
-
-function isTimeZone(name: string): boolean {
-  try {
-    new Intl.DateTimeFormat('en', { timeZone: name });
-    return true;
-  } catch {
-    return false; // only the constructor knows the names
-  }
 }

@@ -2,7 +2,9 @@
 // receivers that get times without an offset. Instants of wall times: for cron expressions, and requests and
 // imports of php-delayqueue.
 
+import type { Parsed } from './duration.ts';
 import { limits } from './limits.ts';
+import { unknownName } from './suggest.ts';
 
 export interface Calendar {
   /** yyyymmdd of the instant (epoch ms) */
@@ -28,6 +30,18 @@ interface Format {
  *  state. */
 let lastFormat: Format | null = null;
 let lastOfClock: Format | null = null;
+
+/** The name as it was written: its canonical one may be an older one, such as Asia/Calcutta. */
+export function readZone(name: string): Parsed<string> {
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: name });
+    return { ok: true, value: name };
+  } catch {
+    const known = Intl.supportedValuesOf('timeZone');
+    const remedy = 'write an IANA name such as Asia/Shanghai';
+    return { ok: false, message: unknownName(`time zone "${name}"`, name, known, remedy) };
+  }
+}
 
 /** `timezone`: an IANA name. Throws RangeError on an unknown one. */
 export function createCalendar(timezone: string): Calendar {

@@ -165,14 +165,4 @@ export function readEvery(ms: number): Parsed<number> {
     : wrong(`must be from ${formatDuration(min)} to ${formatDuration(max)}`);
 }
 
-/** The name as it was written: its canonical one may be an older one, such as Asia/Calcutta. */
-export function readZone(name: string): Parsed<string> {
-  try {
-    new Intl.DateTimeFormat('en', { timeZone: name });
-    return { ok: true, value: name };
-  } catch {
-    return wrong(`unknown time zone "${name}"; write an IANA name such as Asia/Shanghai`);
-  }
-}
-
 const wrong = (message: string) => ({ ok: false, message }) as const;

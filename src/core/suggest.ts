@@ -20,6 +20,7 @@ const synonyms: readonly (readonly [ours: string, theirs: string])[] = [
   ['retryIf, rule', 'rule condition expression successIf success retryRule retryWhen'],
   ['cron', 'expression spec schedule crontab pattern'],
   ['timezone', 'tz zone'],
+  ['Asia/Shanghai', 'Asia/Beijing Beijing China'],
   ['concurrency', 'workers parallel parallelism maxInFlight prefetch'],
   ['rate', 'limit qps rps throttle rateLimit'],
   ['alertEmails, alert', 'email emails mail notify recipients'],

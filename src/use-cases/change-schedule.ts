@@ -2,11 +2,12 @@
 // instant again; one without effect changes nothing.
 
 import { isDeepStrictEqual } from 'node:util';
+import { readZone } from '../core/calendar.ts';
 import { formatDuration, parseDuration } from '../core/duration.ts';
 import { DqError, FieldErrors, invalidField } from '../core/errors.ts';
 import { isJsonType } from '../core/json-text.ts';
 import { limits } from '../core/limits.ts';
-import { type MissedTicks, nextTick, readCron, readEvery, readZone } from '../core/schedule.ts';
+import { type MissedTicks, nextTick, readCron, readEvery } from '../core/schedule.ts';
 import type { ScheduleRecord, StoredSchedule } from '../core/schedule-record.ts';
 import { scheduleNamePattern } from '../core/schedule-record.ts';
 import type { PlainTopic } from '../core/topic/topic.ts';
@@ -128,9 +129,13 @@ export function checkSchedule(
 
 /** Throws DqError schedule_not_found. */
 export async function getSchedule(registry: Registry, name: string): Promise<StoredSchedule> {
-  const found = scheduleNamePattern.test(name) ? await registry.schedule(name) : null;
+  const found = await findSchedule(registry, name);
   if (found === null) throw scheduleNotFound(name);
   return found;
+}
+
+export async function findSchedule(registry: Registry, name: string): Promise<StoredSchedule | null> {
+  return scheduleNamePattern.test(name) ? registry.schedule(name) : null;
 }
 
 export function scheduleNotFound(name: string): DqError {

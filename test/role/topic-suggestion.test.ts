@@ -1,4 +1,4 @@
-// Tests "did you mean" for an unknown topic, and the 404 for an empty result of an unknown topic.
+// Tests "did you mean" for an unknown topic or schedule, and the 404 for an empty result of an unknown topic.
 
 import { describe, expect, it } from 'vitest';
 import { apiLimits } from '../../src/api/limits.ts';
@@ -61,6 +61,36 @@ describe('404 topic_not_found', () => {
     };
     expect(await detailOf('order.clse')).toBe('there is no topic "order.clse"');
     expect(await detailOf('shop.clse')).toBe('there is no topic "shop.clse"; did you mean shop.close?');
+  });
+});
+
+describe('404 schedule_not_found', () => {
+  it('suggests the similar schedule on every route that names one', async () => {
+    const dq = await withTopics('report');
+    await dq.api('POST', '/v1/schedules', { name: 'daily', topic: 'report', cron: '@daily' });
+    for (const [method, path] of [
+      ['GET', '/v1/schedules/dialy'],
+      ['POST', '/v1/schedules/dialy/run'],
+      ['POST', '/v1/schedules/dialy/pause'],
+      ['DELETE', '/v1/schedules/dialy'],
+    ] as const)
+      expect((await dq.api(method, path)).body, path).toMatchObject({
+        code: 'schedule_not_found',
+        detail: 'there is no schedule "dialy"; did you mean daily?',
+      });
+    expect((await dq.api('GET', '/v1/schedules/weekly')).body.detail).toBe('there is no schedule "weekly"');
+  });
+
+  it('suggests only schedules of topics that the token covers', async () => {
+    const dq = await withTopics('report', 'shop');
+    for (const topic of ['report', 'shop'])
+      await dq.api('POST', '/v1/schedules', { name: `${topic}-daily`, topic, cron: '@daily' });
+    const token = await dq.api('POST', '/v1/tokens', { name: 'shop', scopes: ['read'], topics: ['shop'] });
+    const detailOf = async (name: string) =>
+      (await dq.call('GET', `/v1/schedules/${name}`, { headers: bearer(token.body.token) })).body.detail;
+    expect(await detailOf('reprot-daily')).toBe('there is no schedule "reprot-daily"');
+    expect(await detailOf('report-daily')).toBe('there is no schedule "report-daily"');
+    expect(await detailOf('shop-dialy')).toBe('there is no schedule "shop-dialy"; did you mean shop-daily?');
   });
 });
 

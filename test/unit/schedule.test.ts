@@ -2,16 +2,9 @@
 // missed instants.
 import { Cron } from 'croner';
 import { describe, expect, it } from 'vitest';
+import { readZone } from '../../src/core/calendar.ts';
 import { limits } from '../../src/core/limits.ts';
-import {
-  lastTick,
-  misplacedTick,
-  nextTick,
-  nextTicks,
-  planTick,
-  readCron,
-  readZone,
-} from '../../src/core/schedule.ts';
+import { lastTick, misplacedTick, nextTick, nextTicks, planTick, readCron } from '../../src/core/schedule.ts';
 import { tickId } from '../../src/core/tick-id.ts';
 import { texts, words } from '../support/words.ts';
 
@@ -84,6 +77,14 @@ describe('cron', () => {
     expect(readZone('Asia/Shanghai')).toEqual({ ok: true, value: 'Asia/Shanghai' });
     expect(readZone('Mars/Olympus').ok).toBe(false);
   });
+
+  it.each(['Asia/Shangai', 'asia/shanghay', 'Shanghai', 'Asia/Beijing'])(
+    'names the zone that %s means',
+    (name) => {
+      const message = `unknown time zone "${name}"; did you mean Asia/Shanghai?`;
+      expect(readZone(name)).toEqual({ ok: false, message });
+    },
+  );
 
   it('accepts what cron accepts: equal values in lists, steps beyond the range, and the weekday 7', () => {
     const same = (cron: string, as: string) => {

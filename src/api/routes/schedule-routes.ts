@@ -26,6 +26,7 @@ import { acceptJob, pushRejection, pushTerms } from '../../use-cases/accept-job.
 import {
   changedSchedule,
   checkSchedule,
+  findSchedule,
   getSchedule,
   newSchedule,
   nextOf,
@@ -39,6 +40,7 @@ import { auditNote } from '../http/audit-note.ts';
 import { readIfMatch } from '../http/if-match.ts';
 import { readLimit } from '../http/paging.ts';
 import { mayTouch, requireTopic } from '../http/route-access.ts';
+import { apiLimits } from '../limits.ts';
 
 const url = '/v1/schedules/:name';
 const admin = { access: { scope: 'admin', topics: 'handler' } } as const;
@@ -159,13 +161,16 @@ function verbRoutes(api: Api, context: ApiContext): void {
 
 /** Of a topic that the caller may touch; others do not exist for it. */
 async function ofCaller(
-  { role }: ApiContext,
+  { role, suggestion }: ApiContext,
   request: FastifyRequest,
   name: string,
 ): Promise<StoredSchedule> {
-  const schedule = await getSchedule(role.registry, name);
-  if (!mayTouch(request, schedule.topic)) throw scheduleNotFound(name);
-  return schedule;
+  const schedule = await findSchedule(role.registry, name);
+  if (schedule !== null && mayTouch(request, schedule.topic)) return schedule;
+  throw await suggestion.addedOf(scheduleNotFound(name), name, async () => {
+    const known = await role.registry.schedules('', apiLimits.suggestDistances);
+    return known.filter(({ topic }) => mayTouch(request, topic)).map((one) => one.name);
+  });
 }
 
 /** With the revision of the header If-Match, where the request has one. */

@@ -1,6 +1,7 @@
 // dq import: brings topics and jobs of another delay queue into dq. One command per source.
 
 import { type Command, Option } from 'commander';
+import { readZone } from '../../core/calendar.ts';
 import { callsDaemon } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
 import { gather } from '../flags.ts';
@@ -92,11 +93,6 @@ function withImportOptions(command: Command): Command {
 }
 
 function checkTimezone(timezone: string): void {
-  try {
-    new Intl.DateTimeFormat('en', { timeZone: timezone });
-  } catch (cause) {
-    throw new Exit('usage', `--timezone: unknown time zone "${timezone}"; write one such as Asia/Shanghai`, {
-      cause,
-    });
-  }
+  const zone = readZone(timezone);
+  if (!zone.ok) throw new Exit('usage', `--timezone: ${zone.message}`);
 }
