@@ -122,7 +122,7 @@ export class MovingStore {
     return {
       ...jobs,
       push: (items, onStored) => this.#push(items, onStored),
-      get: (key) => this.#get(key),
+      get: (key, how) => this.#get(key, how),
       search: async (...args) => this.#named(await jobs.search(...args)),
       cancel: (keys, as) => this.#change(keys, (store, its) => store.cancel(its, as)),
       run: (keys) => this.#change(keys, (store, its) => store.run(its)),
@@ -154,16 +154,16 @@ export class MovingStore {
     );
   }
 
-  async #get(key: JobKey): Promise<JobSnapshot | null> {
+  async #get(key: JobKey, how?: 'bodiless'): Promise<JobSnapshot | null> {
     const source = this.jobs;
     const [outcome = unfinished] = await this.#change([key], async (store, [its = key]) => {
-      const job = await store.get(its);
+      const job = await store.get(its, how);
       return [
         store === source && job?.state !== 'reserved' ? leavingFailure : { kind: 'read' as const, job },
       ];
     });
     if (outcome.kind === 'read') return outcome.job;
-    if (outcome === held) return source.get(key);
+    if (outcome === held) return source.get(key, how);
     throw new StoreError(outcome);
   }
 

@@ -13,7 +13,7 @@ import {
   type TopicFailures,
 } from '../core/endpoint.ts';
 import { heldText } from '../core/held-topics.ts';
-import type { Incident, LateJob } from '../core/incident.ts';
+import type { Incident } from '../core/incident.ts';
 import { failureWords } from '../core/job.ts';
 import { grouped } from '../core/lists.ts';
 import type { KnownTopic } from '../core/topic/topic.ts';
@@ -25,6 +25,7 @@ import type { RoleContext } from '../process/role.ts';
 import { topicFailures } from '../process/topic-failures.ts';
 import { Agent } from '../runtime/agent.ts';
 import { monotonicNow, wallNow } from '../runtime/time.ts';
+import { oldestDue } from '../use-cases/oldest-due.ts';
 import type { Incidents } from './alerts/incidents.ts';
 import { upkeepLimits } from './limits.ts';
 
@@ -359,24 +360,15 @@ export class TopicWatch extends Agent {
       .sort((a, b) => waitingIn(counts, b) - waitingIn(counts, a))
       .slice(0, Math.max(0, upkeepLimits.pausedTopicsMax - this.#open('paused').length));
     for (const name of held) {
-      const oldest = await this.#oldestOf(name);
-      const dueMs = clock.now() - (oldest?.dueAt ?? Number.POSITIVE_INFINITY);
-      if (oldest === null || dueMs < times.pausedMs) continue;
+      const found = await oldestDue(store.jobs, name, clock.now() - times.pausedMs);
+      const dueMs = clock.now() - (found?.dueAt ?? Number.POSITIVE_INFINITY);
+      if (found === null || dueMs < times.pausedMs) continue;
+      const oldest = { topic: name, id: found.id, dueAt: found.dueAt };
       const waiting = waitingIn(counts, name);
       const due = formatDuration(Math.round(dueMs / 1_000) * 1_000);
       const detail = `${name} is ${topics.get(name)?.state}: ${jobsText(waiting)}, the oldest was due ${due} ago`;
       await incidents.begin(pause(name), detail, { oldest, waiting });
     }
-  }
-
-  async #oldestOf(topic: string): Promise<LateJob | null> {
-    const found = await Promise.all(
-      (['ready', 'delayed'] as const).map((state) =>
-        this.#options.store.jobs.search({ topic, state }, 1, null),
-      ),
-    );
-    const [oldest] = found.flatMap(({ items }) => items).sort((a, b) => a.dueAt - b.dueAt);
-    return oldest === undefined ? null : { topic, id: oldest.id, dueAt: oldest.dueAt };
   }
 }
 

@@ -1,6 +1,8 @@
 // useCaseLimits: the fixed bounds of the use cases that users cannot configure, each with its reason.
 
 export const useCaseLimits = {
+  /** Pages of a search for one job that have none: eight read 20,000 jobs, 3 ms each. */
+  firstFoundPages: 8,
   /** Newest restores in which a shard that was removed as lost is looked for. */
   restoresMax: 1_000,
   /** Characters of a content type. It is stored with the job and sent on; visible ASCII only. */

@@ -22,32 +22,38 @@ export async function heldTopics(role: RoleContext): Promise<HeldTopics> {
 
 type Known = Pick<RoleContext, 'topics' | 'config'>;
 
+/** Each push to a broker asks for them. */
+const brokersIn = new WeakMap<readonly string[], ReadonlySet<string>>();
+
+function hasBroker(texts: readonly string[], name: string): boolean {
+  const known = brokersIn.get(texts) ?? new Set(brokersOf(texts).keys());
+  brokersIn.set(texts, known);
+  return known.has(name);
+}
+
 /** Why dq calls no job of a topic; null: it does, or the registry is unread, which /readyz reports. */
-export function heldBy({ topics, config }: Known): (topic: string) => HeldTopic['why'] | null {
-  const brokers = brokersOf(config.brokers);
-  return (name) => {
-    const topic = topics.get(name);
-    if (topic === undefined)
-      return topics.isUnreadable(name) ? 'unreadable' : topics.isKnown ? 'not_registered' : null;
-    if (topic.state !== 'active') return topic.state;
-    return topic.delivery === 'mq' && !brokers.has(topic.target.broker) ? 'unknown_broker' : null;
-  };
+export function whyHeld({ topics, config }: Known, name: string): HeldTopic['why'] | null {
+  const topic = topics.get(name);
+  if (topic === undefined)
+    return topics.isUnreadable(name) ? 'unreadable' : topics.isKnown ? 'not_registered' : null;
+  if (topic.state !== 'active') return topic.state;
+  return topic.delivery === 'mq' && !hasBroker(config.brokers, topic.target.broker) ? 'unknown_broker' : null;
 }
 
 /** Adds up held topics one by one, so that other requests run between them. */
 export class HeldSum {
-  readonly #whyHeld: ReturnType<typeof heldBy>;
+  readonly #role: Known;
   readonly #most = new First<HeldTopic>(contractLimits.attentionMax, (a, b) => b.jobs - a.jobs);
   #topics = 0;
   #jobs = 0;
 
   constructor(role: Known) {
-    this.#whyHeld = heldBy(role);
+    this.#role = role;
   }
 
   add(topic: string, { delayed, ready }: Pick<StateCounts, 'delayed' | 'ready'>): void {
     const jobs = delayed + ready;
-    const why = jobs > 0 ? this.#whyHeld(topic) : null;
+    const why = jobs > 0 ? whyHeld(this.#role, topic) : null;
     if (why === null) return;
     this.#topics += 1;
     this.#jobs += jobs;

@@ -92,7 +92,7 @@ export function firstDueJson(job: Pick<JobSnapshot, 'attempts' | 'failures' | 'd
 /** The same of a job that a search found. */
 export async function readFirstDue(jobs: Pick<JobStore, 'get'>, found: FoundJob) {
   if (found.failures === 0) return {};
-  const job = await jobs.get(found).catch(() => null);
+  const job = await jobs.get(found, 'bodiless').catch(() => null);
   return job === null || job.version !== found.version ? {} : firstDueJson(job);
 }
 

@@ -2,7 +2,7 @@
 // judges nothing that another part knows: the notifiers count the failures, and job-why.ts says why a job
 // waits.
 // Invariant: bounded work for any number of topics, in the slices of the caller: two questions to the
-// notifiers, and two searches for each of at most contractLimits.attentionMax topics.
+// notifiers, and two searches of a few pages for each of at most contractLimits.attentionMax topics.
 
 import { contractLimits } from '../../contract/api/limits.ts';
 import { attentionReasons, type TopicAttentionJson } from '../../contract/api/stats.ts';
@@ -21,8 +21,9 @@ import type { RoleContext } from '../../process/role.ts';
 import { failuresIn, topicFailures } from '../../process/topic-failures.ts';
 import { turn } from '../../runtime/time.ts';
 import { useCaseLimits } from '../../use-cases/limits.ts';
+import { firstFound, oldestDue } from '../../use-cases/oldest-due.ts';
 import { isFailing } from './failing.ts';
-import { heldBy } from './held-topics.ts';
+import { whyHeld } from './held-topics.ts';
 import { JobFactsReader, type ManyLeases, manyLeases, NotifierAnswers } from './job-facts.ts';
 import { readFirstDue } from './job-json.ts';
 import type { StatLine } from './stats-table.ts';
@@ -70,13 +71,12 @@ export class TopicAttention {
       this.#lateOf(maySee, counted),
     ]);
     const worst = new First<Candidate>(contractLimits.attentionMax, byUrgency);
-    const whyHeld = heldBy(this.#role);
     let attentionCount = 0;
     return {
       look: (line) => {
         const topic = this.#role.topics.get(line.topic);
         const own = failures.get(line.topic);
-        const reasons = this.#reasonsOf(line, whyHeld(line.topic), own, late.get(line.topic));
+        const reasons = this.#reasonsOf(line, whyHeld(this.#role, line.topic), own, late.get(line.topic));
         if (reasons.length === 0) return;
         attentionCount += 1;
         worst.add({ line, topic, reasons, failures: own });
@@ -104,7 +104,7 @@ export class TopicAttention {
     const counted = mergeFailures(failuresIn(answers)).get(name);
     const isWhole = answers !== null && answers.length > 0 && answers.every(({ answer }) => answer !== null);
     const failed = counted !== undefined && counted.failed + counted.failuresInRow > 0 ? counted : undefined;
-    const reasons = this.#reasonsOf(line, heldBy(this.#role)(name), failed, oldest?.dueAt);
+    const reasons = this.#reasonsOf(line, whyHeld(this.#role, name), failed, oldest?.dueAt);
     const failures = counted ?? (isWhole ? notCalled(name) : undefined);
     const one = { line, topic, reasons, failures };
     return this.#json(one, (await this.#deadGroups([one])).get(name));
@@ -179,23 +179,11 @@ export class TopicAttention {
     return this.#role.config['alerts.pullLate'] || Number.POSITIVE_INFINITY;
   }
 
-  /** The due job that waits for the longest time. */
-  async #oldestOf(topic: string): Promise<FoundJob | null> {
+  /** The due job that waits for the longest time. null also where a partition is overloaded: the page has the
+   *  other facts. */
+  #oldestOf(topic: string): Promise<FoundJob | null> {
     const until = this.#role.clock.now() - this.#role.config.pollCeiling;
-    const [ready, delayed] = await Promise.all([
-      this.#search({ topic, state: 'ready' }, 1),
-      this.#search({ topic, state: 'delayed', until }, 1),
-    ]);
-    return [...ready, ...delayed].toSorted((a, b) => a.dueAt - b.dueAt)[0] ?? null;
-  }
-
-  /** Empty where a partition is overloaded: the page has the other facts. */
-  async #search(
-    filter: Parameters<RoleContext['store']['jobs']['search']>[0],
-    max: number,
-  ): Promise<readonly FoundJob[]> {
-    const page = await this.#role.store.jobs.search(filter, max, null).catch(() => null);
-    return page?.items ?? [];
+    return oldestDue(this.#role.store.jobs, topic, until).catch(() => null);
   }
 
   /** The most frequent cause of each topic's dead letters. */
@@ -215,10 +203,11 @@ export class TopicAttention {
   ): Promise<TopicAttentionJson> {
     const { today, states } = line;
     const oldest = states.ready + states.delayed === 0 ? null : await this.#oldestOf(line.topic);
-    const [next] =
+    const { jobs } = this.#role.store;
+    const next =
       oldest === null && states.delayed > 0
-        ? await this.#search({ topic: line.topic, state: 'delayed' }, 1)
-        : [];
+        ? await firstFound(jobs, { topic: line.topic, state: 'delayed' }).catch(() => null)
+        : null;
     const [first] = reasons;
     const since =
       first === 'failing' && failures !== undefined
@@ -239,17 +228,17 @@ export class TopicAttention {
           : {
               id: oldest.id,
               dueAt: formatInstant(oldest.dueAt),
-              ...(await readFirstDue(this.#role.store.jobs, oldest)),
+              ...(await readFirstDue(jobs, oldest)),
               why: why.code,
               says: [...(why.reasons ?? [])],
             },
       next:
-        next === undefined
+        next === null
           ? null
           : {
               id: next.id,
               dueAt: formatInstant(next.dueAt),
-              ...(await readFirstDue(this.#role.store.jobs, next)),
+              ...(await readFirstDue(jobs, next)),
             },
       receiver: topic === undefined ? null : receiverOf(topic),
       calls: failures === undefined ? null : callsOf(failures),

@@ -23,6 +23,19 @@ export const adminCases: readonly Case[] = [
     expect(await trial.jobs.get({ topic: 'u', id: '1' })).toBeNull();
   }),
 
+  fact('get: leaves out the body that is not wanted', async (trial) => {
+    for (const size of [5, 100_000]) {
+      const body = Buffer.alloc(size, 'x');
+      const key = { topic: 't', id: `of ${size}` };
+      await trial.seed('dead', key.id, { body, contentType: 'text/x-none' });
+      const whole = await trial.jobs.get(key);
+      expect(whole).toMatchObject({ state: 'dead', body, contentType: 'text/x-none' });
+      const bodiless = await trial.jobs.get(key, 'bodiless');
+      expect(bodiless).toEqual({ ...whole, body: Buffer.alloc(0) });
+    }
+    expect(await trial.jobs.get({ topic: 't', id: '2' }, 'bodiless')).toBeNull();
+  }),
+
   fact('counts: counts every topic that has a job, by state, and no other', async (trial) => {
     expect(await trial.admin.counts()).toEqual({ topics: {}, oldestOverdueMs: null, oldest: [] });
     for (const state of jobStates) await trial.seed(state, state, { topic: `one.${state}` });

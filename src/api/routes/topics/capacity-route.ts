@@ -12,6 +12,7 @@ import { failureCodeOf } from '../../../ports/store-error.ts';
 import type { MasterQuestions } from '../../../process/master-questions.ts';
 import type { AnswerOf } from '../../../process/questions.ts';
 import { topicNotFound } from '../../../use-cases/change-topic.ts';
+import { firstFound } from '../../../use-cases/oldest-due.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { seesDaemon } from '../../http/route-access.ts';
 import { readFirstDue } from '../job-json.ts';
@@ -74,9 +75,12 @@ export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQ
   async function delayedOf(topic: string) {
     const filter = { topic, state: 'delayed' } as const;
     const page = await store.jobs.search(filter, contractLimits.pageItemsMax, null).catch(() => null);
-    const [first] = page?.items ?? [];
-    if (page === null || first === undefined) return null;
+    if (page === null) return null;
     const { items, nextCursor } = page;
+    const isLater = items.length === 0 && nextCursor !== null;
+    const later = isLater ? await firstFound(store.jobs, filter, nextCursor).catch(() => null) : null;
+    const first = items[0] ?? later;
+    if (first === null) return null;
     return {
       retrying: nextCursor === null ? items.filter(({ failures }) => failures > 0).length : null,
       next: {
@@ -91,9 +95,8 @@ export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQ
   async function overdueOf(topic: string): Promise<Overdue | null> {
     const now = clock.now();
     const filter = { topic, state: 'delayed', until: now - config.pollCeiling } as const;
-    const page = await store.jobs.search(filter, 1, null).catch(() => null);
-    const [first] = page?.items ?? [];
-    return first === undefined ? null : { id: first.id, lateMs: now - first.dueAt };
+    const first = await firstFound(store.jobs, filter).catch(() => null);
+    return first === null ? null : { id: first.id, lateMs: now - first.dueAt };
   }
 }
 

@@ -61,9 +61,9 @@ export function jobCalls(
     },
     ...hints,
     push: (jobs, onStored) => pushAnywhere(shards, jobs, onStored),
-    get: (job) =>
+    get: (job, how) =>
       lookUp(shards, job, async (partition, list) => {
-        const reply = await shards.run('get', partition, keyArgs(job), list);
+        const reply = await shards.run('get', partition, [...keyArgs(job), how ?? ''], list);
         return (reply as unknown[]).length === 0 ? null : readWhole(reply as WholeReply);
       }),
     search: (filter, limit, cursor) => search(shards, filter, limit, cursor),

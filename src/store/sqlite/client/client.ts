@@ -205,8 +205,11 @@ function jobCalls(link: Link): Omit<JobStore, 'onHint'> {
     ...ofItems,
     cancel: (keys, as) => (as === 'done' ? finishById(keys) : ofItems.cancel(keys)),
     partitions: () => [0],
-    async get(key) {
-      const r = await callOf(link, 'jobs.get', (w) => keyCodec.write(w, key));
+    async get(key, how) {
+      const r = await callOf(link, 'jobs.get', (w) => {
+        keyCodec.write(w, key);
+        w.u8(how === 'bodiless' ? 1 : 0);
+      });
       return r.u8() === 0 ? null : snapshotCodec.read(r);
     },
     async promote(_partition, max) {

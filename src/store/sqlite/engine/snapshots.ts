@@ -25,9 +25,10 @@ export class Snapshots {
     );
   }
 
-  get(key: JobKey): JobSnapshot | null {
+  get(key: JobKey, how?: 'bodiless'): JobSnapshot | null {
     const row = this.#tx.rows.find(key.topic, key.id);
-    return row === undefined ? null : this.read(row.n);
+    if (row === undefined) return null;
+    return how === undefined ? this.read(row.n) : { ...this.readRow(row.n), body: Buffer.alloc(0) };
   }
 
   /** The job of row n, which exists. */

@@ -112,8 +112,9 @@ const acts: Readonly<Record<Exclude<StoreVerb, OutsideVerb>, Act>> = {
   'jobs.get': {
     read(r) {
       const key = keyCodec.read(r);
+      const how = r.u8() === 1 ? 'bodiless' : undefined;
       return one((engine) => {
-        const job = engine.snapshots.get(key);
+        const job = engine.snapshots.get(key, how);
         return (w) => (job === null ? w.u8(0) : snapshotCodec.write(w.u8(1), job));
       });
     },
