@@ -12,6 +12,7 @@ import { Exit, exitCodes } from './exit.ts';
 import { cliLimits } from './limits.ts';
 import { printData, say } from './output/output.ts';
 import { startProgress } from './output/progress.ts';
+import { type HeldReason, heldWarning } from './output/topic-words.ts';
 
 /** Lines of one request. */
 interface Batch {
@@ -25,6 +26,7 @@ export async function pushBatch(client: ApiClient, source: string, asJson: boole
   const progress = startProgress('pushed', null);
   let accepted = 0;
   let failed = 0;
+  const held = new Map<string, HeldReason>();
   // The exit code when the reader closes the output before the end.
   process.exitCode = exitCodes.partlyFailed;
   try {
@@ -35,12 +37,15 @@ export async function pushBatch(client: ApiClient, source: string, asJson: boole
       progress.add(reply.json.accepted);
       if (asJson) printData(reply.text);
       printResults(reply.json, batch, asJson);
+      for (const result of reply.json.results)
+        if ('held' in result && result.held !== undefined) held.set(result.topic, result.held);
     }
   } catch (error) {
     if (!(error instanceof Exit) || accepted === 0) throw error;
     throw new Exit('partlyFailed', `${accepted} accepted; ${error.message}`, { cause: error });
   } finally {
     progress.stop();
+    for (const [topic, why] of held) say(`dq: warning: ${heldWarning(topic, why)}`);
   }
   if (failed > 0)
     throw new Exit(accepted === 0 ? 'failed' : 'partlyFailed', `${accepted} accepted, ${failed} rejected`);

@@ -203,6 +203,22 @@ describe('dq push, get, cancel', () => {
     );
   });
 
+  it('push: says that dq holds the job, and the command that ends it', async () => {
+    await dq(['topic', 'add', 'still', '--callback', silent, '--delay', '1h']);
+    await dq(['topic', 'pause', 'still']);
+    const warning = 'dq: warning: topic still is paused, so dq holds its jobs; dq topic resume still\n';
+    await until('the pause counts', async () => (await dq(['push', 'still', '1'])).stderr.endsWith(warning));
+    expect((await dq(['push', 'still', '1', '--delay', '0'])).stderr).toBe(`dq: due now\n${warning}`);
+    const lines = '{"topic":"still","body":1}\n'.repeat(2);
+    const batch = await dq(['push', '--batch', '-'], { input: lines });
+    expect(batch.stderr).toBe(`${warning}dq: 2 accepted\n`);
+    await dq(['topic', 'offline', 'still']);
+    await until('the topic is offline', async () => (await dq(['push', 'still', '1'])).code !== 0);
+    expect((await dq(['push', 'still', '1'])).stderr).toBe(
+      'dq: topic still is offline and accepts no jobs; resume it: dq topic resume still\n',
+    );
+  });
+
   it('push: names a mistake and the right form, and stores nothing', async () => {
     await dq(['topic', 'add', 'order.close', '--callback', silent, '--delay', '1h']);
     const right = `dq push order.close '{"order":4711}'`;

@@ -9,6 +9,7 @@ import type { PushJob, PushOutcome } from '../../ports/job-store.ts';
 import { pushRejection } from '../../use-cases/accept-job.ts';
 import type { ApiContext } from '../api-context.ts';
 import { elapsedMs, logRequest } from '../http/request-log.ts';
+import { whyHeld } from './held-topics.ts';
 
 export type PushReply =
   /** `members`: JSON without braces, written by hand: thousands of replies per second have this one shape */
@@ -49,8 +50,10 @@ export function finishPush(
   const dueAt = formatInstant(outcome.dueAt);
   const status = stored && !replaced ? 201 : 200;
   log(context, job, id, since, status, null, version, dueAt, via);
-  // A topic name, a state and a number need no escapes.
-  const members = `"topic":"${topic}","id":${JSON.stringify(id)},"version":"${version}","state":"${outcome.state}","dueAt":"${dueAt}","replaced":${replaced},"duplicate":${!stored},"inFlight":${inFlight}`;
+  const why = whyHeld(context.role, topic);
+  const held = why === null ? '' : `,"held":"${why}"`;
+  // A topic name, a state, a number and a reason need no escapes.
+  const members = `"topic":"${topic}","id":${JSON.stringify(id)},"version":"${version}","state":"${outcome.state}","dueAt":"${dueAt}","replaced":${replaced},"duplicate":${!stored},"inFlight":${inFlight}${held}`;
   return { ok: true, status, members };
 }
 

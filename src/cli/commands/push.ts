@@ -13,6 +13,7 @@ import { Exit } from '../exit.ts';
 import { atOption, flagNames } from '../flags.ts';
 import { cliLimits } from '../limits.ts';
 import { printData, say, shownInstant } from '../output/output.ts';
+import { heldWarning } from '../output/topic-words.ts';
 import { pushBatch, withoutMark } from '../push-batch.ts';
 
 /** Flags that are query parameters of a push, by the API's names. */
@@ -104,7 +105,9 @@ async function pushOne(topic: string, body: string | undefined, flags: PushFlags
   }
   printData(flags.json ? reply.text : reply.json.id);
   say(dueOf(reply, flags.delay));
-  if (reply.json.inFlight) say('dq: an attempt of the replaced job is running and may still finish');
+  const { held, inFlight } = reply.json;
+  if (held !== undefined) say(`dq: warning: ${heldWarning(topic, held)}`);
+  if (inFlight) say('dq: an attempt of the replaced job is running and may still finish');
 }
 
 /** dq takes an invalid context for an absent one; a person wants to know. */

@@ -70,9 +70,10 @@ export class ApiRefusal extends Exit {
   }
 }
 
-/** To a job that the caller may have named with another topic. */
+/** To a job that the caller may have named with another topic; out of an offline topic. */
 function wayTo({ code, state }: Problem, path: ApiCall['path'] = []): string {
-  const [, , , kind, id] = path;
+  const [, , topic, kind, id] = path;
+  if (code === 'topic_offline' && kind === 'jobs') return `: dq topic resume ${topic}`;
   const isUnknown = code === 'job_not_found' && state === undefined && kind === 'jobs';
   return isUnknown ? `; dq ls --id ${id} looks in every topic` : '';
 }

@@ -2,6 +2,7 @@
 // and what to press. dq explain, dq status and dq topic ls share them.
 
 import type { CapacityReasonJson } from '../../contract/api/job.ts';
+import type { PushResultJson } from '../../contract/api/push.ts';
 import type { SummaryJson, TopicAttentionJson } from '../../contract/api/stats.ts';
 import type { CapacityJson } from '../../contract/api/topic.ts';
 import { formatDuration } from '../../core/duration.ts';
@@ -57,12 +58,20 @@ const held: Readonly<Record<string, string>> = {
   unknown_broker: 'names a broker that is not configured',
 };
 
+export type HeldReason = NonNullable<PushResultJson['held']>;
+
+/** Where dq accepts a job that it does not call. */
+export const heldWarning = (topic: string, why: HeldReason): string =>
+  `topic ${topic} ${held[why] ?? `is ${why}`}, so dq holds its jobs; ${remedyFor(topic, [why])}`;
+
 type FailureJson = NonNullable<TopicAttentionJson['failure']>;
 
 export const failureWords = (failure: FailureJson): string => excerpt(wordsOfFailure(failure), detailMax);
 
 /** What to press, for a list of topics. */
-export function commandOf({ topic, reasons }: TopicAttentionJson): string {
+export const commandOf = ({ topic, reasons }: TopicAttentionJson): string => remedyFor(topic, reasons);
+
+function remedyFor(topic: string, reasons: TopicAttentionJson['reasons']): string {
   if (reasons.includes('paused') || reasons.includes('offline')) return `dq topic resume ${topic}`;
   return reasons[0] === 'dead_letters' ? `dq dead groups ${topic}` : `dq explain ${topic}`;
 }

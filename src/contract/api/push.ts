@@ -1,6 +1,7 @@
 // Pushes: one job, whose body is the body of the request, or a batch.
 
 import { type TUnsafe, Type } from 'typebox';
+import { heldReasons } from '../../core/held-topics.ts';
 import { limits } from '../../core/limits.ts';
 import { topicFields } from '../../core/topic/fields.ts';
 import {
@@ -31,6 +32,9 @@ const pushed = {
   replaced: flag('the push replaced a live job of this id'),
   duplicate: flag('mode keep: a live job of this id stayed unchanged'),
   inFlight: flag('an attempt of the replaced job is running'),
+  held: Type.Optional(
+    Type.Enum(heldReasons, { description: 'why dq calls no job of the topic; absent: it does' }),
+  ),
 };
 
 const PushResult = Type.Object(pushed, { title: 'PushResult' });
