@@ -327,6 +327,7 @@ export class Engine {
     // SQLite rolls back by itself after some errors.
     if (db.isTransaction) db.exec('ROLLBACK');
     rows.forgetLeases();
+    this.jobCounts.forgetWalked();
     if (this.#savepoint !== null) counters.rollBack(this.#savepoint);
     this.#savepoint = null;
   }
@@ -344,6 +345,7 @@ export class Engine {
       // Already gone when SQLite rolled back the whole transaction: then the caller must roll back too.
       if (db.isTransaction) db.exec('ROLLBACK TO step; RELEASE step');
       rows.forgetLeases();
+      this.jobCounts.forgetWalked();
       counters.rollBackTo(savepoint);
       throw error;
     }

@@ -33,6 +33,9 @@ export class JobCounts {
   readonly #oldestDelayed: Statement;
   readonly #delayedEnd: Statement;
   readonly #ofTopic: Statement;
+  /** Up to this place each due delayed job is of these topics. No later one comes before it: a job that is
+   *  due when it is stored is ready. */
+  #walked: { readonly topics: string; readonly place: readonly [due: number, version: number] } | null = null;
 
   constructor(tx: TransactionContext) {
     this.#tx = tx;
@@ -162,12 +165,32 @@ export class JobCounts {
     which: { readonly topics: string; readonly isListed: 0 | 1 },
   ): DelayedRows {
     const { counters, now } = this.#tx;
+    // The clock was set back: jobs that are stored now may be due before that place.
+    if (this.#walked !== null && this.#walked.place[0] > now) this.#walked = null;
     if (place === null || (counters.head() ?? now + 1) > now) return [[], null];
-    const [due, version] = place;
+    const [due, version] = this.#afterWalked(place, which);
     const range = { due, version, now };
     const found = this.#oldestDelayed.all({ ...range, ...which }) as unknown as OldestRow[];
     if (found.length > 0) return [found, null];
-    return [[], (this.#delayedEnd.get(range) as CountsPlace['delayed'] | undefined) ?? null];
+    const next = (this.#delayedEnd.get(range) as CountsPlace['delayed'] | undefined) ?? null;
+    if (next !== null && which.isListed === 0) this.#walked = { topics: which.topics, place: next };
+    return [[], next];
+  }
+
+  /** A walk over jobs of the same held topics goes on where the last one ended. */
+  #afterWalked(
+    place: readonly [due: number, version: number],
+    { topics, isListed }: { readonly topics: string; readonly isListed: 0 | 1 },
+  ): readonly [due: number, version: number] {
+    const walked = this.#walked;
+    if (walked === null || isListed === 1 || walked.topics !== topics) return place;
+    const [due, version] = walked.place;
+    return due > place[0] || (due === place[0] && version > place[1]) ? walked.place : place;
+  }
+
+  /** After a rollback: it may bring jobs back. */
+  forgetWalked(): void {
+    this.#walked = null;
   }
 
   /** One step, as DeadPages.purge. */
