@@ -4,9 +4,9 @@ export const apiLimits = {
   /** Decoded characters of a path segment: longer ones are neither a topic nor an id, and the router stops
    *  there. */
   paramLengthMax: 1_024,
-  /** "did you mean" for an unknown topic or schedule: names visited (1 ms), names compared letter by letter (2 µs
-   *  each), and suggestions per second and server. Together below 5 % of a core, however many requests
-   *  name a wrong topic. */
+  /** "did you mean" for an unknown topic or schedule: names visited (1 ms), names compared letter by letter
+   *  (2 µs each), and suggestions per second and server. Together below 5 % of a core, however many requests
+   *  have a wrong name. */
   suggestLooks: 20_000,
   suggestDistances: 1_000,
   suggestPerSecond: 10,

@@ -2,7 +2,7 @@
 -- get: returns one job with its records.
 -- @keys P
 -- @args topic, tag+id, 'bodiless' or ''
--- @returns whole (shared/whole.lua), with an empty body if it was asked for so, or nothing; DQRESTORING if the job may be lost
+-- @returns whole or bodiless (shared/whole.lua), or nothing; DQRESTORING if the job may be lost
 -- @include list, clock, numbers, topics, jobs, queues, whole
 local job = find(ARGV[4], ARGV[5])
 if not job and (note or went_back) then return redis.error_reply('DQRESTORING this job may be lost; the journal puts it back') end
