@@ -1,6 +1,7 @@
 // Tests the gRPC port: a real intake on a real embedded store, called by the C implementation of gRPC and by
 // the bytes that a consumer of Dubbo 3 sends.
 
+import { once } from 'node:events';
 import {
   type ClientHttp2Session,
   connect as connectHttp2,
@@ -317,6 +318,29 @@ describe.skipIf(isMissing)('dq.v1.Queue', () => {
     (reserving as (() => void) | null)?.();
     await until('it is released', async () => (await dq.job('a'))?.state === 'ready');
     expect(await dq.pull()).toMatchObject([{ id: 'a', attempt: 1 }]);
+  });
+
+  it('pull: releases the jobs of a reply that its client does not read', async () => {
+    const dq = await start();
+    const ids = ['a', 'b', 'c', 'd'];
+    // More than the window of a stream.
+    const body = Buffer.alloc(100_000).toString('base64');
+    for (const id of ids) await dq.push({ id, body });
+    const states = () => Promise.all(ids.map(async (id) => (await dq.job(id))?.state));
+    const session = connectHttp2(`http://127.0.0.1:${dq.port}`);
+    onTestFinished(() => session.destroy());
+    const stream = session.request({
+      ':method': 'POST',
+      ':path': '/dq.v1.Queue/Pull',
+      'content-type': 'application/grpc+proto',
+      te: 'trailers',
+    });
+    // topics: order, max: 4
+    stream.end(framed(Buffer.from('0a056f726465721004', 'hex')));
+    await once(stream, 'response');
+    expect(await states()).toEqual(ids.map(() => 'reserved'));
+    stream.close(constants.NGHTTP2_CANCEL);
+    await until('they are released', async () => (await states()).every((state) => state === 'ready'));
   });
 
   it('pull: a wait ends before the deadline of the call', async () => {

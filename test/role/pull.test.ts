@@ -2,6 +2,7 @@
 // cases of the store; forged ones, clients that leave and drains are in the simulated worlds
 // (test/sim/pull-clients.ts).
 import { createHmac } from 'node:crypto';
+import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/options.ts';
@@ -388,6 +389,50 @@ describe('a client that waits', () => {
   });
 });
 
+describe('a client that leaves', () => {
+  const pullOf = (query: string) =>
+    `POST /v1/topics/report/pull?${query} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 0\r\n\r\n`;
+
+  it('before the store answers: its jobs are ready at once', async () => {
+    let leave = (): void => {};
+    dq = await startIntake({
+      store: (store) => ({
+        ...store,
+        jobs: {
+          ...store.jobs,
+          reserve: async (...args) => {
+            const reserved = await store.jobs.reserve(...args);
+            // dq has the jobs in the turn in which the end of the connection arrives.
+            if (reserved.jobs.length > 0) leave();
+            return reserved;
+          },
+        },
+      }),
+    });
+    await dq.api('POST', '/v1/topics', { topic: 'report', delivery: 'pull' });
+    const raw = dq.open();
+    raw.send(pullOf('wait=60s'));
+    await aClientWaits();
+    leave = () => raw.socket.destroy();
+    await push('a');
+    await until('it is pulled', () => raw.socket.destroyed);
+    await until('it is released', async () => (await job('a')).state === 'ready');
+    expect(await job('a')).toMatchObject({ attempt: 0, attempts: [] });
+  });
+
+  it('while it does not read its answer: the jobs are ready at once', async () => {
+    const count = 70;
+    for (let n = 0; n < count; n++) await push(`j${n}`, JSON.stringify('x'.repeat(60_000)));
+    const raw = dq.open();
+    raw.socket.pause();
+    raw.send(pullOf(`max=${count}`));
+    await until('the jobs are pulled', async () => (await job(`j${count - 1}`)).state === 'reserved');
+    expect(dq.role.inFlight()).toBe(1);
+    raw.socket.destroy();
+    await until('all are released', async () => (await pull('?max=100')).length === count);
+  });
+});
+
 describe('clients of one turn', () => {
   /** A puller beside the server's, so that its calls begin in one turn. */
   const pullerOn = (jobs: Partial<JobStore> = {}) => {
@@ -416,7 +461,8 @@ describe('clients of one turn', () => {
     Object.assign(pullLimits, { waitersMax: 0 });
     const socket = new Socket().setTimeout(7_000);
     onTestFinished(() => void socket.destroy());
-    const pulled = pullForClient(pullerOn(), socket, { ...request, topics: ['report'], waitMs: 60_000 });
+    const response = new ServerResponse(new IncomingMessage(socket));
+    const pulled = pullForClient(pullerOn(), response, { ...request, topics: ['report'], waitMs: 60_000 });
     await expect(pulled).rejects.toThrow('pull: 0 requests wait already; try again');
     expect(socket.timeout).toBe(7_000);
   });

@@ -99,7 +99,7 @@ export class PullClients {
     );
     const request = new ClientRequest<readonly PulledItem[]>({
       ...{ scene: this.scene, process: server.process, desk: server.desk, name: 'pull' },
-      act: (socket) => server.desk.pull(socket, name, ask),
+      act: (response) => server.desk.pull(response, name, ask),
       onSent: (items) => {
         for (const { lease } of items) this.#sent(this.#recordOf(lease));
       },

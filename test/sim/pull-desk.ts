@@ -3,7 +3,7 @@
 // Invariant: a client gets one end of each request: an answer, a rejection, or the loss of its connection.
 
 import { EventEmitter } from 'node:events';
-import type { Socket } from 'node:net';
+import type { ServerResponse } from 'node:http';
 import { storeProblem } from '../../src/api/http/problem.ts';
 import { DqError } from '../../src/core/errors.ts';
 import { type LeaseResult, PullCalls, readLeaseLength, readWait } from '../../src/intake/pull/pull-calls.ts';
@@ -54,6 +54,11 @@ export type End<T> =
 /** Of the limits of HTTP dq-server sets none here. */
 class ClientSocket extends EventEmitter {
   destroyed = false;
+  readonly errored = null;
+
+  get readable(): boolean {
+    return !this.destroyed;
+  }
 
   setTimeout(): this {
     return this;
@@ -63,6 +68,11 @@ class ClientSocket extends EventEmitter {
     this.destroyed = true;
     this.emit('close');
   }
+}
+
+/** Sends all at once. */
+class ClientResponse extends EventEmitter {
+  readonly req = { socket: new ClientSocket() };
 }
 
 /** Every client may touch every topic. */
@@ -99,14 +109,14 @@ export class PullDesk {
     return this.#leases.drain();
   }
 
-  async pull(socket: Socket, client: string, ask: PullAsk): Promise<readonly PulledItem[]> {
+  async pull(response: ServerResponse, client: string, ask: PullAsk): Promise<readonly PulledItem[]> {
     const until = monotonicNow() + readWait(duration(ask.waitMs));
     const leaseMs = readLeaseLength(ask.leaseMs === null ? undefined : duration(ask.leaseMs));
     await Promise.all(ask.topics.map((name) => this.#calls.checkTopic(name)));
     const { topics: names, max } = ask;
     const waitMs = Math.max(0, until - monotonicNow());
     const request = { topics: names, max, waitMs, leaseMs, client, refusal: () => null };
-    const pulled = await pullForClient(this.#puller, socket, request);
+    const pulled = await pullForClient(this.#puller, response, request);
     return pulled.map((one) => ({ ...this.#calls.pulled(one), body: one.job.body }));
   }
 
@@ -124,7 +134,7 @@ export interface RequestOptions<T> {
   readonly process: Process;
   readonly desk: PullDesk;
   readonly name: string;
-  readonly act: (socket: Socket) => Promise<T>;
+  readonly act: (response: ServerResponse) => Promise<T>;
   /** the answer leaves the dq-server */
   readonly onSent?: (value: T) => void;
   readonly onEnd: (end: End<T>) => void;
@@ -133,7 +143,8 @@ export interface RequestOptions<T> {
 /** A request of a client on a connection of its own. */
 export class ClientRequest<T> {
   readonly #options: RequestOptions<T>;
-  readonly #socket = new ClientSocket();
+  readonly #response = new ClientResponse();
+  readonly #socket = this.#response.req.socket;
   #isOver = false;
   /** virtual ms of the answer, which the end of the dq-server does not overtake */
   #arrivesAt = 0;
@@ -168,10 +179,11 @@ export class ClientRequest<T> {
       desk.open -= 1;
       if (this.#socket.destroyed || !this.#options.process.sends()) return;
       if (end.kind === 'answered') onSent?.(end.value);
+      this.#response.emit('finish');
       this.#arrivesAt = scene.loop.at + scene.network.latency();
       scene.loop.schedule(null, this.#arrivesAt, 'answer', () => this.#end(end));
     };
-    act(this.#socket as unknown as Socket).then(
+    act(this.#response as unknown as ServerResponse).then(
       (value) => answer({ kind: 'answered', value }),
       (error: unknown) => {
         const problem = error instanceof StoreError ? storeProblem(error, false) : error;

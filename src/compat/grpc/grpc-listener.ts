@@ -163,6 +163,8 @@ export class GrpcListener implements CompatListener {
           if (call.cancelled) listener();
           else call.once('cancelled', listener);
         },
+        onUnsent: (listener) =>
+          stream.once('close', () => stream.rstCode !== constants.NGHTTP2_NO_ERROR && listener()),
       });
       this.#count(verb, isOk(reply));
       answer(null, reply);

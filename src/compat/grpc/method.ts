@@ -30,6 +30,8 @@ export interface GrpcCall {
   readonly leftMs: number;
   /** The client leaves, or its deadline passes; at once if it has. */
   readonly onCancelled: (listener: () => void) => void;
+  /** The call ends before its reply is sent. */
+  readonly onUnsent: (listener: () => void) => void;
 }
 
 export interface GrpcMethod {

@@ -193,6 +193,7 @@ export class QueueService {
     const pulled = await asked.jobs;
     const sent = fitting(pulled);
     this.#puller.release(pulled.slice(sent.length));
+    if (sent.length > 0) call.onUnsent(() => this.#puller.release(sent));
     return sent;
   }
 

@@ -151,7 +151,7 @@ export class HttpListener implements CompatListener {
           admit: () => this.#admit(request),
           body,
           method: request.method ?? '',
-          socket: request.socket,
+          response,
         },
         query: new URLSearchParams(query),
         contentType: request.headers['content-type'],

@@ -3,7 +3,7 @@
 // is known. A server knows the leases of its own pops, until they end. Those that it has forgotten, and those
 // of other servers, finish by a search for jobs that a client has, or had until its lease expired.
 
-import type { Socket } from 'node:net';
+import type { ServerResponse } from 'node:http';
 import { DqError } from '../../core/errors.ts';
 import { type PulledLease, pulledLeaseOf } from '../../core/pull-lease.ts';
 import { clientOf, type Rights } from '../../core/token.ts';
@@ -36,7 +36,7 @@ interface Popped {
 }
 
 export interface PoppingCall {
-  readonly socket: Socket;
+  readonly response: ServerResponse;
   readonly rights: Rights;
   /** The rights now, after a wait. Throws DqError. */
   readonly admit: () => Rights;
@@ -54,7 +54,7 @@ export class PoppedJobs {
   /** Waits for topics that do not exist, too. null: no job in time, or the client has left. Rejects with
    *  DqError. */
   async pop(
-    { socket, rights, admit }: PoppingCall,
+    { response, rights, admit }: PoppingCall,
     topics: readonly string[],
     waitMs: number,
   ): Promise<PulledJob | null> {
@@ -69,10 +69,10 @@ export class PoppedJobs {
       max: 1,
       waitMs,
       leaseMs: null,
-      client: clientOf(rights, socket.remoteAddress),
+      client: clientOf(rights, response.req.socket.remoteAddress),
       refusal,
     };
-    const [pulled] = await pullForClient(this.#parts.puller, socket, request);
+    const [pulled] = await pullForClient(this.#parts.puller, response, request);
     if (pulled === undefined) return null;
     const lease = pulledLeaseOf(pulled);
     this.#parts.leases.pulled(lease);

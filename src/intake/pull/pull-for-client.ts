@@ -1,9 +1,12 @@
 // pullForClient pulls jobs for a client that waits on a connection: it keeps the connection open for so long,
 // and releases the jobs of a client that has left.
-// Invariant: one request of a connection waits at a time. Those that the client sent behind it take no place.
+// Invariants: one request of a connection waits at a time. Those that the client sent behind it take no
+// place. Jobs are released when their connection closes before the system has taken all of their answer: no
+// client knows their leases. Later only the lease tells that a client has left.
 // Rejected: to read nothing more until it is answered. A socket that is not read does not report its end, and
 // the next job would go to a client that has left.
 
+import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { apiLimits } from '../../api/limits.ts';
 import { DqError } from '../../core/errors.ts';
@@ -22,9 +25,10 @@ const lines = new WeakMap<Socket, Line>();
 /** Empty where the client has left. Rejects with DqError unavailable. */
 export async function pullForClient(
   puller: Puller,
-  socket: Socket,
+  response: ServerResponse,
   request: PullRequest,
 ): Promise<readonly PulledJob[]> {
+  const { socket } = response.req;
   const line = lines.get(socket) ?? { length: 0, end: Promise.resolve() };
   lines.set(socket, line);
   if (line.length > pullLimits.pipelinedMax)
@@ -40,7 +44,10 @@ export async function pullForClient(
   });
   try {
     if (line.length > 1) await before;
-    return socket.destroyed ? [] : await pullNow(puller, socket, request);
+    if (!socket.readable) return [];
+    const pulled = await pullNow(puller, socket, request);
+    if (pulled.length > 0) releaseUnsent(puller, pulled, response);
+    return pulled;
   } finally {
     line.length -= 1;
     end.now();
@@ -51,15 +58,22 @@ async function pullNow(puller: Puller, socket: Socket, request: PullRequest): Pr
   const asked = puller.pull(request);
   // The limit for connections without traffic would cut a request that waits.
   socket.setTimeout(request.waitMs + apiLimits.pullSpareMs);
-  const onClose = (): void => asked.cancel();
-  socket.once('close', onClose);
+  const { cancel } = asked;
+  socket.once('end', cancel).once('close', cancel);
   try {
-    const pulled = await asked.jobs;
-    if (!socket.destroyed) return pulled;
-    puller.release(pulled);
-    return [];
+    return await asked.jobs;
   } finally {
-    socket.removeListener('close', onClose);
+    socket.off('end', cancel).off('close', cancel);
     socket.setTimeout(apiLimits.connectionTimeoutMs);
   }
+}
+
+function releaseUnsent(puller: Puller, pulled: readonly PulledJob[], response: ServerResponse): void {
+  const { socket } = response.req;
+  const release = (): void => puller.release(pulled);
+  socket.once('close', release);
+  response.once('finish', () => {
+    // Node also reports a failed write so.
+    if (!socket.destroyed && socket.errored === null) socket.off('close', release);
+  });
 }

@@ -69,7 +69,7 @@ export function pullRoutes(
     const until = monotonicNow() + readWait(given.wait);
     const leaseMs = readLeaseLength(given.lease);
     await Promise.all(given.topics.map((name) => checkTopic(request, name)));
-    const pulled = await pullForClient(puller, request.raw.socket, {
+    const pulled = await pullForClient(puller, answer.raw, {
       topics: given.topics,
       max: given.max,
       waitMs: Math.max(0, until - monotonicNow()),

@@ -20,7 +20,7 @@ import type { RoleContext } from '../../process/role.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import { Loop } from '../../runtime/loop.ts';
 import type { Service } from '../../runtime/service.ts';
-import { clearTimeout, monotonicNow, setTimeout, sleep, type Timer } from '../../runtime/time.ts';
+import { clearTimeout, monotonicNow, setTimeout, sleep, type Timer, turn } from '../../runtime/time.ts';
 import { orAfter } from '../../runtime/timeout.ts';
 import { pullLimits } from './limits.ts';
 import { leaseOf, type PulledLeases } from './pulled-leases.ts';
@@ -50,7 +50,7 @@ export interface PulledJob {
 export interface Pull {
   /** Rejects with unavailable: too many wait, or no store answers. */
   readonly jobs: Promise<readonly PulledJob[]>;
-  /** The client has left: what it would get goes to others, or is released. */
+  /** The client has left, before `jobs` is settled: what it would get goes to others, or is released. */
   readonly cancel: () => void;
 }
 
@@ -60,6 +60,7 @@ interface Waiter extends PullRequest {
   readonly since: number;
   readonly timer: Timer;
   isDue: boolean;
+  hasLeft: boolean;
   resolve: (jobs: readonly PulledJob[]) => void;
   reject: (error: DqError) => void;
 }
@@ -139,6 +140,7 @@ export class Puller implements Service {
         since: this.#turn,
         timer,
         isDue: request.waitMs === 0,
+        hasLeft: false,
         resolve,
         reject,
       };
@@ -224,21 +226,32 @@ export class Puller implements Service {
 
   #answer(waiter: Waiter): void {
     this.#remove(waiter);
-    const refusal = waiter.found.length > 0 ? waiter.refusal() : null;
-    if (refusal !== null) {
-      waiter.reject(refusal);
-      this.release(waiter.found);
-      return;
-    }
-    this.#ctx.metrics.count('dq_pulls_total', 1, waiter.found.length > 0 ? 'jobs' : 'empty');
-    waiter.resolve(waiter.found);
+    if (waiter.found.length > 0) void this.#run(this.#deliver(waiter));
+    else this.#resolve(waiter, [], 'empty');
+  }
+
+  #resolve(waiter: Waiter, jobs: readonly PulledJob[], result: 'jobs' | 'empty' | 'gone'): void {
+    this.#ctx.metrics.count('dq_pulls_total', 1, result);
+    waiter.resolve(jobs);
+  }
+
+  /** An end of the connection that has arrived by now is read first: this turn of the event loop may have
+   *  read its sockets, the next one reads them. Never rejects. */
+  async #deliver(waiter: Waiter): Promise<void> {
+    await turn();
+    await turn();
+    const refusal = waiter.hasLeft ? null : waiter.refusal();
+    if (waiter.hasLeft) this.#resolve(waiter, [], 'gone');
+    else if (refusal !== null) waiter.reject(refusal);
+    else return this.#resolve(waiter, waiter.found, 'jobs');
+    this.release(waiter.found);
   }
 
   #cancel(waiter: Waiter): void {
+    waiter.hasLeft = true;
     if (!this.#waiters.has(waiter)) return;
     this.#remove(waiter);
-    this.#ctx.metrics.count('dq_pulls_total', 1, 'gone');
-    waiter.resolve([]);
+    this.#resolve(waiter, [], 'gone');
     this.release(waiter.found);
   }
 
