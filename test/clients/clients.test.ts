@@ -347,7 +347,7 @@ describe.for(clients)('the client of $name', ({ name, client, why }) => {
     expect(await pulling).toEqual({ result: null });
     await dq.push(topic, '1', { id: 'after' });
     expect(client.stderr()).toBe('');
-    // dq may give it to the call that has ended, and notices that.
+    // dq may give it to the call that has ended, and releases it.
     await until('it is ready', async () => (await job(topic, 'after')).state === 'ready');
     expect((await job(topic, 'after')).attempt).toBe(0);
   });
