@@ -234,8 +234,30 @@ export const mutants: readonly Mutant[] = [
   },
   {
     name: 'no-space-check-push',
-    edit: { file: jobs, text: 'if (!spool.admits(bytes)) return items.map(() => spoolFull);', by: '' },
+    edit: {
+      file: jobs,
+      text: 'if (!spool.admits(recordBytesOf(items))) return items.map(() => spoolFull);\n  const early',
+      by: 'const early',
+    },
     test: role('journaled-store', 'a full spool: pushes and verbs are not stored, ends go on'),
+  },
+  {
+    name: 'no-space-check-edit',
+    edit: {
+      file: jobs,
+      text: 'if (!spool.admits(recordBytesOf(items))) return items.map(() => spoolFull);\n      return',
+      by: 'return',
+    },
+    test: role('journaled-store', 'a full spool: pushes and verbs are not stored, ends go on'),
+  },
+  {
+    name: 'edit-without-a-record-of-its-body',
+    edit: {
+      file: jobs,
+      text: "return { ...ownChange(item, change), kind: 'accepted', ...pushed };",
+      by: "return { ...ownChange(item, change), kind: 'moved', by: 'reschedule', ...pushed };",
+    },
+    test: role('journaled-store', 'edit: an accepted record of the whole job under its new origin'),
   },
   {
     name: 'no-space-check-verb',

@@ -3,17 +3,20 @@
 
 import { createHmac, hash } from 'node:crypto';
 import { formatInstant } from './duration.ts';
+import { webhookOriginOf } from './extension.ts';
 import type { JobKey, ReservedJob, Version } from './job.ts';
 import { secretPrefix, signingSecrets } from './topic/secrets.ts';
 import type { Topic } from './topic/topic.ts';
 import type { TraceContext } from './trace-context.ts';
 
 /** The receiver's idempotency key: `msg_` + 25 characters [0-9a-z]. It is the same for every attempt and
- *  every version that keeps the origin, and needs no storage: 128 bits of a digest, without dot and without
- *  text of the user. The derivation must never change: receivers remember ids across an upgrade of dq. */
-export function webhookIdOf(job: JobKey & { readonly origin: Version }): string {
+ *  every version that keeps the origin, or that an edit made with it (extension.ts), and needs no storage: 128
+ *  bits of a digest, without dot and without text of the user. The derivation must never change: receivers remember ids across an upgrade of dq. */
+export function webhookIdOf(
+  job: JobKey & { readonly origin: Version; readonly extension?: Uint8Array | undefined },
+): string {
   // Topic names and numbers contain no NUL, so no two jobs write the same text.
-  const digest = hash('sha256', `${job.topic}\0${job.origin}\0${job.id}`);
+  const digest = hash('sha256', `${job.topic}\0${webhookOriginOf(job)}\0${job.id}`);
   return `msg_${BigInt(`0x${digest.slice(0, 32)}`)
     .toString(36)
     .padStart(25, '0')}`;
@@ -83,7 +86,10 @@ function makePads(secret: string): Pads {
 }
 
 /** The fields of a job that headers carry. */
-export type HeaderJob = Pick<ReservedJob, 'topic' | 'id' | 'origin' | 'dueAt' | 'failures' | 'contentType'>;
+export type HeaderJob = Pick<
+  ReservedJob,
+  'topic' | 'id' | 'origin' | 'extension' | 'dueAt' | 'failures' | 'contentType'
+>;
 
 /** Returns headers by lower-case names. Topic headers come first, so that none can replace a header of dq.
  *  `nowMs` in epoch ms; `body`: the bytes that will be sent, empty for a GET; `version` of dq. */

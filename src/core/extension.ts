@@ -3,6 +3,7 @@
 // only add some.
 // Invariant: an unknown type stays in the block and is ignored, so an option survives a version without it.
 
+import { readSafe, writeSafe } from './stored-codes.ts';
 import type { Backoff } from './topic/backoff.ts';
 import type { Topic } from './topic/topic.ts';
 import { readParent, type TraceContext, writeParent } from './trace-context.ts';
@@ -21,7 +22,19 @@ export interface JobOptions {
   readonly trace?: TraceContext | undefined;
   /** how often the job was snoozed; absent: never */
   readonly again?: number | undefined;
+  /** Of an edited job: the origin from which `webhook-id` derives. The edit gave the job a new origin, because
+   *  all versions of one origin have one body. */
+  readonly webhookOrigin?: number | undefined;
 }
+
+/** The origin from which `webhook-id` derives. */
+export const webhookOriginOf = ({
+  origin,
+  extension,
+}: {
+  readonly origin: number;
+  readonly extension?: Uint8Array | null | undefined;
+}): number => optionsIn(extension).webhookOrigin ?? origin;
 
 /** The topic with the job's own settings in place of the topic's. */
 export function withOptions<T extends Pick<Topic, 'maxAttempts' | 'backoff'>>(
@@ -51,17 +64,12 @@ const types = {
   traceParent: 5,
   traceState: 6,
   again: 7,
+  webhookOrigin: 8,
 } as const;
 
 /** null: a job without options; it costs no byte. */
-export function extensionOf({
-  leaseMs,
-  maxAttempts,
-  backoff,
-  deadline,
-  trace,
-  again,
-}: JobOptions): Buffer | null {
+export function extensionOf(options: JobOptions): Buffer | null {
+  const { leaseMs, maxAttempts, backoff, deadline, trace, again, webhookOrigin } = options;
   const parts: Buffer[] = [];
   const add = (type: number, value: Buffer) => parts.push(Buffer.from([type, value.length]), value);
   if (leaseMs !== undefined) add(types.leaseMs, whole(Math.ceil(leaseMs), 4));
@@ -71,45 +79,50 @@ export function extensionOf({
   if (trace !== undefined) add(types.traceParent, writeParent(trace));
   if (trace !== undefined && trace.state !== '') add(types.traceState, Buffer.from(trace.state, 'latin1'));
   if (again !== undefined) add(types.again, whole(again, 4));
+  if (webhookOrigin !== undefined) add(types.webhookOrigin, bytesOfNumber(webhookOrigin));
   return parts.length === 0 ? null : Buffer.concat(parts);
+}
+
+/** The block with these options in place of its own ones. Options that they do not name stay. */
+export function replaceOptions(
+  extension: Uint8Array | null | undefined,
+  options: Omit<JobOptions, 'trace'>,
+): Buffer | null {
+  const replaced = new Set<number>(
+    (Object.keys(options) as (keyof typeof options)[]).map((name) => types[name]),
+  );
+  const kept = [...partsOf(extension)].filter(({ type }) => !replaced.has(type)).map(({ bytes }) => bytes);
+  const block = Buffer.concat([...kept, extensionOf(options) ?? Buffer.alloc(0)]);
+  return block.length === 0 ? null : block;
 }
 
 /** The block with this number of snoozes; every other option stays. */
-export function withAgain(extension: Buffer | undefined, again: number): Buffer {
-  return Buffer.concat([...withoutAgain(extension), Buffer.from([types.again, 4]), whole(again, 4)]);
-}
+export const withAgain = (extension: Buffer | undefined, again: number): Buffer =>
+  replaceOptions(extension, { again }) as Buffer;
 
-/** The block as the push brought it, without the number of snoozes; null: no option is left. */
-export function pushedExtension(extension: Buffer | null): Buffer | null {
-  if (extension === null) return null;
-  const parts = withoutAgain(extension);
-  return parts.length === 0 ? null : Buffer.concat(parts);
-}
-
-function withoutAgain(block: Buffer = Buffer.alloc(0)): Buffer[] {
-  const parts: Buffer[] = [];
-  for (let at = 0, end = 0; at < block.length; at = end) {
-    end = at + 2 + (block[at + 1] ?? 0);
-    if (end > block.length) break;
-    if (block[at] !== types.again) parts.push(block.subarray(at, end));
-  }
-  return parts;
-}
+/** The block as the push or the edit brought it, without the number of snoozes; null: no option is left. */
+export const pushedExtension = (extension: Buffer | null): Buffer | null =>
+  replaceOptions(extension, { again: undefined });
 
 const none: JobOptions = {};
 
 /** An unreadable rest is ignored. */
-export function optionsIn(extension: Uint8Array | null | undefined): JobOptions {
-  if (extension === null || extension === undefined) return none;
+function* partsOf(extension: Uint8Array | null | undefined) {
+  if (extension === null || extension === undefined) return;
   const block = Buffer.from(extension.buffer, extension.byteOffset, extension.byteLength);
-  const options: { -readonly [name in keyof JobOptions]: JobOptions[name] } = {};
-  let state = '';
   let end = 0;
   for (let at = 0; at + 2 <= block.length; at = end) {
     end = at + 2 + block.readUInt8(at + 1);
-    if (end > block.length) break;
-    const value = block.subarray(at + 2, end);
-    const type = block[at];
+    if (end > block.length) return;
+    yield { type: block.readUInt8(at), value: block.subarray(at + 2, end), bytes: block.subarray(at, end) };
+  }
+}
+
+export function optionsIn(extension: Uint8Array | null | undefined): JobOptions {
+  if (extension === null || extension === undefined) return none;
+  const options: { -readonly [name in keyof JobOptions]: JobOptions[name] } = {};
+  let state = '';
+  for (const { type, value } of partsOf(extension)) {
     if (type === types.leaseMs && value.length === 4) options.leaseMs = value.readUInt32BE();
     else if (type === types.maxAttempts && value.length === 1) options.maxAttempts = value.readUInt8();
     else if (type === types.backoff) {
@@ -121,6 +134,7 @@ export function optionsIn(extension: Uint8Array | null | undefined): JobOptions 
       if (parent !== null) options.trace = { ...parent, state: '' };
     } else if (type === types.again && value.length === 4) options.again = value.readUInt32BE();
     else if (type === types.traceState) state = value.toString('latin1');
+    else if (type === types.webhookOrigin && value.length === 7) options.webhookOrigin = readSafe(value, 0);
   }
   if (options.trace !== undefined && state !== '') options.trace = { ...options.trace, state };
   return options;
@@ -129,6 +143,12 @@ export function optionsIn(extension: Uint8Array | null | undefined): JobOptions 
 function whole(value: number, bytes: number): Buffer {
   const buffer = Buffer.alloc(bytes);
   buffer.writeUIntBE(value, 0, bytes);
+  return buffer;
+}
+
+function bytesOfNumber(number: number): Buffer {
+  const buffer = Buffer.alloc(7);
+  writeSafe(buffer, 0, number);
   return buffer;
 }
 

@@ -24,7 +24,7 @@ export interface Changed {
 /** A job of a call, and its change. */
 export type ChangedJob = JobKey & Changed;
 
-/** The part of a job that a push brings and no later change alters. */
+/** The part of a job that a push or an edit brings, and that no later version of its origin alters. */
 export interface PushedParts {
   /** epoch ms */
   readonly acceptedAt: number;

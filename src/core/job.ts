@@ -155,8 +155,9 @@ export function failureWords({
 
 /** A job as its notifier holds it during the callback. */
 export interface ReservedJob extends Lease {
-  /** the first version of this job; requeue, run and reschedule make new versions that keep it; `webhook-id`
-   *  derives from it */
+  /** Names the body of the job. It is the first version; requeue, run and reschedule make new versions that
+   *  keep it, and an edit draws a new one. `webhook-id` derives from it, or from the one that an edit kept
+   *  (extension.ts). */
   readonly origin: Version;
   /** epoch ms by the storage clock */
   readonly dueAt: number;

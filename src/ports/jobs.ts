@@ -29,7 +29,7 @@ import type {
   Version,
   VersionedKey,
 } from '../core/job.ts';
-import type { Changed, ChangedJob } from '../core/job-change.ts';
+import type { Changed, ChangedJob, PushedParts } from '../core/job-change.ts';
 import type { TopicCapacities, TopicCapacity } from '../core/layered-capacities.ts';
 import type { StoreFailure } from './store-error.ts';
 
@@ -146,6 +146,31 @@ export type RescheduleOutcome =
 export type RequeueOutcome =
   /** dead → ready, due now; failures and strikes 0, no attempts; an owed alert stays owed */
   | ({ readonly kind: 'requeued' } & Reversioned)
+  | { readonly kind: 'not_dead'; readonly state: 'delayed' | 'ready' | 'reserved' }
+  | { readonly kind: 'absent' }
+  | OtherVersion
+  | StoreFailure;
+
+/** What an edit makes of the job that its caller has read. */
+export interface EditItem extends JobKey, PushedParts {
+  /** as in PushJob: the topic's current one */
+  readonly priority: Priority;
+  readonly version: Version;
+  /** null: the due time stays; that of a dead letter becomes now */
+  readonly when: When | null;
+  /** A dead letter is only edited with it, and any other job only without it: no dead letter has a body that
+   *  was never called. */
+  readonly requeue: boolean;
+}
+
+export type EditOutcome =
+  /** delayed or ready → delayed or ready, as a new version of a new origin, with these parts; failures,
+   *  strikes and attempts stay. requeue: dead → delayed or ready, failures and strikes 0; attempts stay, and an
+   *  owed alert stays owed. */
+  | ({ readonly kind: 'edited'; readonly state: 'delayed' | 'ready' } & Reversioned)
+  /** reserved: its attempt may be running */
+  | { readonly kind: 'in_flight' }
+  | { readonly kind: 'dead' }
   | { readonly kind: 'not_dead'; readonly state: 'delayed' | 'ready' | 'reserved' }
   | { readonly kind: 'absent' }
   | OtherVersion
@@ -330,6 +355,9 @@ export interface JobStore {
   /** Restarts the attempts of a dead letter. A repeat returns `not_dead`. DeadLetters.requeue does it in
    *  bulk. */
   requeue(keys: readonly VersionedKey[]): Promise<readonly RequeueOutcome[]>;
+  /** Gives the job another body and other options. Like a push it is rejected by a full store. A repeat returns
+   *  `other_version`. */
+  edit(items: readonly EditItem[]): Promise<readonly EditOutcome[]>;
 
   /** delayed and due → ready, earliest first, equal ones by version, at most max (≤
    *  limits.promoteMax). */

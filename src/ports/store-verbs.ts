@@ -76,6 +76,7 @@ export const storeVerbs = {
   // On disk: after a power cut its number would be drawn again.
   'admin.moment': { frame: 58, kind: 'cold', changes: 'full', again: true },
   'admin.countsOf': { frame: 61, kind: 'cold', changes: 'nothing', again: true },
+  'jobs.edit': { frame: 62, kind: 'hot', changes: 'full', again: false, record: 'synced' },
   'surveys.scan': { kind: 'survey', changes: 'nothing', again: true },
   'surveys.horizon': { kind: 'survey', changes: 'nothing', again: true },
   'surveys.deadGroups': { kind: 'survey', changes: 'nothing', again: true },

@@ -3,7 +3,7 @@
 
 import type { Moment } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
-import type { DeadFilter, PushJob } from '../ports/job-store.ts';
+import type { DeadFilter } from '../ports/job-store.ts';
 import type { StoreFailure } from '../ports/store-error.ts';
 
 /** Of an item that cannot be encoded: a number is out of bounds, which the intake should have rejected. */
@@ -74,5 +74,6 @@ export function batchesBySize<T>(
   return batches;
 }
 
-export const pushBatches = (jobs: readonly PushJob[]): readonly (readonly PushJob[])[] =>
-  batchesBySize(jobs, ({ body }) => body.length);
+export const pushBatches = <J extends { readonly body: Buffer }>(
+  jobs: readonly J[],
+): readonly (readonly J[])[] => batchesBySize(jobs, ({ body }) => body.length);

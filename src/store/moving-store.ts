@@ -128,6 +128,7 @@ export class MovingStore {
       run: (keys) => this.#change(keys, (store, its) => store.run(its)),
       reschedule: (items) => this.#change(items, (store, its) => store.reschedule(its)),
       requeue: (keys) => this.#change(keys, (store, its) => store.requeue(its)),
+      edit: (items) => this.#change(items, (store, its) => store.edit(its)),
       ack: (items) => this.#finish(items, (store, its) => store.ack(its)),
       retry: (items) => this.#finish(items, (store, its) => store.retry(its)),
       bury: (items) => this.#finish(items, (store, its) => store.bury(its)),

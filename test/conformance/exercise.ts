@@ -7,6 +7,7 @@ import { adminCases } from './cases/admin.ts';
 import { alertCases } from './cases/alerts.ts';
 import { cancelCases, promoteCases } from './cases/cancel-promote.ts';
 import { deadCases } from './cases/dead.ts';
+import { editCases } from './cases/edit.ts';
 import { finishCases } from './cases/finish.ts';
 import { hintCases } from './cases/hints.ts';
 import { historyCases } from './cases/history.ts';
@@ -31,6 +32,7 @@ export const cases: readonly Case[] = [
   ...pullCases,
   ...deadCases,
   ...verbCases,
+  ...editCases,
   ...historyCases,
   ...searchCases,
   ...surveyCases,

@@ -3,6 +3,7 @@
 // awaits.
 
 import { lastAttemptOf } from '../../src/core/earlier-attempts.ts';
+import { webhookOriginOf } from '../../src/core/extension.ts';
 import {
   type AttemptRecord,
   type BuryReason,
@@ -165,8 +166,8 @@ export class ModelState {
   /** Removes the job and writes its history entry. */
   end(job: ModelJob, state: EndState): void {
     this.remove(job);
-    const { topic, id, version, origin, dueAt, acceptedAt, failures, attempts } = job;
-    const kept = { topic, id, version, origin, dueAt, acceptedAt, failures, attempts };
+    const { topic, id, version, dueAt, acceptedAt, failures, attempts } = job;
+    const kept = { topic, id, version, origin: webhookOriginOf(job), dueAt, acceptedAt, failures, attempts };
     this.ended.set(this.nameOf(job), { ...kept, state, endedAt: this.now() });
   }
 

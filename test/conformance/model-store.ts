@@ -27,6 +27,7 @@ export async function openModelStore(model: Model = new Model()): Promise<StoreU
     run: (keys) => each(keys, (key) => model.run(key)),
     reschedule: (items) => each(items, (item) => model.reschedule(item)),
     requeue: (keys) => each(keys, (key) => model.requeue(key)),
+    edit: (items) => each(items, (item) => model.edit(item)),
     promote: (_partition, max) => step(() => model.promote(max)),
     reserve: (_partition, request) => step(() => copyOf(model.reserve(request))),
     ack: (items) => each(items, (item) => model.ack(item)),

@@ -168,6 +168,32 @@ export class Model extends ModelState {
     return { kind: 'requeued', version: job.version, dueAt: job.dueAt };
   }
 
+  edit(item: port.EditItem): port.EditOutcome {
+    if (item.when !== null && !Number.isFinite(this.dueWhen(item.when))) return badItem;
+    const job = this.jobs.get(this.nameOf(item));
+    if (job === undefined) return { kind: 'absent' };
+    if (this.namesOther(item, job)) return { kind: 'other_version' };
+    if (item.requeue && job.state !== 'dead') return { kind: 'not_dead', state: job.state };
+    if (!item.requeue && job.state === 'dead') return { kind: 'dead' };
+    if (job.state === 'reserved') return { kind: 'in_flight' };
+    this.renew(job, item);
+    const { version, dueAt } = job;
+    return { kind: 'edited', state: job.state === 'ready' ? 'ready' : 'delayed', version, dueAt };
+  }
+
+  /** The job gets the parts of the item under a new origin. */
+  renew(job: ModelJob, { priority, contentType, body, extension, requeue, when }: port.EditItem): void {
+    this.remove(job);
+    job.origin = this.draw();
+    job.version = this.draw();
+    Object.assign(job, { priority, contentType, body: Buffer.from(body) }, requeue ? untried : {});
+    if (extension === null) delete job.extension;
+    else job.extension = extension;
+    const unchanged = requeue ? this.now() : job.dueAt;
+    this.schedule(job, when === null ? unchanged : this.dueWhen(when));
+    this.jobs.set(this.nameOf(job), job);
+  }
+
   promote(max: number): port.Promoted {
     const delayed = this.inState('delayed').sort(byDue);
     const due = delayed.filter((job) => job.dueAt <= this.now()).slice(0, max);

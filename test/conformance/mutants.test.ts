@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { setUsualDeadline } from '../support/until.ts';
 import { cases } from './exercise.ts';
 import { coldMutants, silentMutant } from './mutants/cold.ts';
+import { editMutants } from './mutants/edit.ts';
 import { endingMutants } from './mutants/endings.ts';
 import { fenceMutants } from './mutants/fence.ts';
 import { historyMutants } from './mutants/history.ts';
@@ -23,6 +24,7 @@ const mutants: readonly Mutant[] = [
   ...pullMutants,
   ...coldMutants,
   ...verbMutants,
+  ...editMutants,
   ...historyMutants,
   ...searchMutants,
   ...surveyMutants,

@@ -24,7 +24,7 @@ const kinds = [
     ...words`lease_lost extended pulled poisoned promote reserve recover recoverOwners releaseUnheld`,
     'dead list',
   ],
-  ...['run', 'unchanged', 'dead', 'rescheduled', 'in_flight', 'requeued', 'not_dead'],
+  ...['run', 'unchanged', 'dead', 'rescheduled', 'in_flight', 'requeued', 'not_dead', 'edited'],
   ...['ended: done', 'ended: cancelled', 'ended: purged', 'forgotten', 'expired'],
   'search',
   ...['dead requeue', 'dead purge', 'claim', 'due', 'settle', 'alerts', 'counts', 'get', 'purgeTopic'],

@@ -4,7 +4,7 @@
 
 import { expect } from 'vitest';
 import { Dice } from '../../scripts/dice.ts';
-import { extensionOf } from '../../src/core/extension.ts';
+import { extensionOf, replaceOptions, webhookOriginOf } from '../../src/core/extension.ts';
 import type { JobKey, Lease, Owner, Priority, ReservedJob, Token, VersionedKey } from '../../src/core/job.ts';
 import { endStates, jobStates, priorities, pullOwner } from '../../src/core/job.ts';
 import type * as port from '../../src/ports/job-store.ts';
@@ -79,6 +79,7 @@ export class RandomOperations extends Dice {
       [5, () => this.#cancel()],
       [3, () => this.#get()],
       [6, () => this.#verb()],
+      [3, () => this.#edit()],
       [10, () => this.#promote()],
       [16, () => this.#reserve()],
       [24, () => this.#finish()],
@@ -118,18 +119,24 @@ export class RandomOperations extends Dice {
     return { delayMs: this.below(kind < 9 ? 100 : 100_000) };
   }
 
-  #push(): Operation {
-    const jobs = this.some(() => ({
-      ...this.#key(),
-      when: this.#when(),
-      mode: this.pick(['replace', 'replace', 'keep', 'reject'] as const),
+  #content() {
+    return {
       priority: this.pick<Priority>(priorities),
       contentType: this.pick([null, 'text/plain']),
       // Sometimes a large one, which a store may keep apart.
       body: this.chance(0.15)
         ? Buffer.alloc(1_100, this.below(256))
         : Buffer.from(Array.from({ length: this.below(6) }, () => this.below(256))),
-      ...(this.chance(0.3) ? { extension: extensionOf({ leaseMs: 1 + this.below(400) }) } : {}),
+      extension: this.chance(0.3) ? extensionOf({ leaseMs: 1 + this.below(400) }) : null,
+    };
+  }
+
+  #push(): Operation {
+    const jobs = this.some(() => ({
+      ...this.#key(),
+      when: this.#when(),
+      mode: this.pick(['replace', 'replace', 'keep', 'reject'] as const),
+      ...this.#content(),
       ...(this.chance(0.1) ? { acceptedAt: this.#now() - 500 + this.below(1_000) } : {}),
       ...(this.chance(0.1) ? { failures: this.below(4) } : {}),
     }));
@@ -146,6 +153,26 @@ export class RandomOperations extends Dice {
     const items = this.some(() => ({ ...this.#versionedKey(), when: this.#when() }), 4);
     const verb = this.pick(['run', 'reschedule', 'reschedule', 'requeue'] as const);
     return { what: verb, given: items, call: (store) => store.jobs[verb](items) };
+  }
+
+  /** Of the version that a read finds; now and then of another one. */
+  #edit(): Operation {
+    const key = this.#key();
+    const off = this.chance(0.1) ? 1 : 0;
+    const given = {
+      ...this.#content(),
+      when: this.chance(0.5) ? this.#when() : null,
+      requeue: this.chance(0.3),
+    };
+    const call = async ({ jobs }: port.Store) => {
+      const job = await jobs.get(key);
+      const extension = replaceOptions(given.extension, {
+        webhookOrigin: job === null ? undefined : webhookOriginOf(job),
+      });
+      const { version, acceptedAt } = job ?? { version: 1, acceptedAt: 0 };
+      return jobs.edit([{ ...key, ...given, extension, version: version + off, acceptedAt }]);
+    };
+    return { what: 'edit', given: [key, given], alone: true, call };
   }
 
   #get(): Operation {

@@ -23,6 +23,7 @@ const titles = [
   'extend: moves the end of a lease; its token stays',
   'dead list: pages skip and repeat nothing while others die or go',
   'requeue: makes a dead letter ready as a new version; its alert stays owed',
+  'edit: a job that is due is called with the new content only',
   'search: pages skip and repeat nothing while others come or go',
   'history: keeps a job delivered at once with its attempt, without body',
   'alerts claim: expires, and the alert is owed again',

@@ -3,6 +3,7 @@
 // writes is known exactly, and no case waits for one.
 
 import { expect } from 'vitest';
+import { replaceOptions, webhookOriginOf } from '../../src/core/extension.ts';
 import type {
   AttemptRecord,
   BuryReason,
@@ -109,6 +110,24 @@ export function jobOf(id: string, pushed: Pushed = {}): port.PushJob {
     ...pushed,
   };
 }
+
+export const newContent = {
+  priority: 'low',
+  contentType: 'application/json',
+  body: Buffer.from('{"new":1}'),
+} as const;
+
+/** The edit of a caller that has read the job, and keeps its webhook-id. */
+export const editOf = (job: JobSnapshot, over: Partial<port.EditItem> = {}): port.EditItem => ({
+  ...key(job),
+  ...newContent,
+  version: job.version,
+  acceptedAt: job.acceptedAt,
+  extension: replaceOptions(job.extension, { webhookOrigin: webhookOriginOf(job) }),
+  when: null,
+  requeue: false,
+  ...over,
+});
 
 export const owner: Owner = { instance: 3_000_000_007, incarnation: 1 };
 export const longLeaseMs = 60_000;

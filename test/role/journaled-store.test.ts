@@ -11,7 +11,7 @@ import type { JobStore, PushOutcome, Store } from '../../src/ports/job-store.ts'
 import { StoreError } from '../../src/ports/store-error.ts';
 import { RandomOperations } from '../conformance/random-operations.ts';
 import type { StoreUnderTest } from '../conformance/store-under-test.ts';
-import { attemptOf, farOffMs, jobOf, owner, Trial } from '../conformance/trial.ts';
+import { attemptOf, editOf, farOffMs, jobOf, owner, Trial } from '../conformance/trial.ts';
 import { compareJournal } from '../support/journaled-store.ts';
 import { MemorySpool } from '../support/memory-spool.ts';
 import { openEmpty } from '../support/redis-store.ts';
@@ -253,6 +253,28 @@ describe.skipIf(await lacks('redis'))('a store with a journal', async () => {
     expect(written(spool)).toEqual([]);
   });
 
+  it('edit: an accepted record of the whole job under its new origin', async () => {
+    const { trial, plain, spool } = await opened();
+    await plain.retry(await plain.reserved('a'), farOffMs);
+    const before = await plain.known('a');
+    const item = editOf(before);
+    const [outcome] = await trial.jobs.edit([item]);
+    expect(outcome).not.toHaveProperty('change');
+    const { origin, version, dueAt, acceptedAt, contentType, body } = await plain.known('a');
+    expect(origin).toBeGreaterThan(before.version);
+    expect(spool.asked).toEqual([item.body.length + journalStoreLimits.recordBytes]);
+    const numbers = { number: version, version, origin, dueAt, failures: 1, place };
+    const parts = { acceptedAt, contentType, body, priority: item.priority, extension: item.extension };
+    expect(written(spool)).toEqual([
+      {
+        until: 'synced',
+        changes: [{ kind: 'accepted', isOwn: true, topic: 't', id: 'a', ...numbers, ...parts }],
+      },
+    ]);
+    expect(await trial.jobs.edit([item])).toEqual([{ kind: 'other_version' }]);
+    expect(written(spool)).toEqual([]);
+  });
+
   it('ack, retry, bury: a record with the attempt, which does not wait for the disk', async () => {
     const { trial, plain, spool } = await opened();
     const waits = 'written';
@@ -375,6 +397,7 @@ describe.skipIf(await lacks('redis'))('a store with a journal', async () => {
     spool.isFull = true;
     const { jobs } = trial;
     const full = { kind: 'not_stored', code: 'spool_full' };
+    expect(await jobs.edit([editOf(await plain.known('b'))])).toEqual([full]);
     const before = await plain.dump();
     expect(await jobs.push([jobOf('c'), jobOf('d')])).toEqual([full, full]);
     expect(await jobs.run([jobOf('b')])).toEqual([full]);
@@ -402,6 +425,7 @@ describe.skipIf(await lacks('redis'))('a store with a journal', async () => {
       failed,
     ]);
     expect(await jobs.run([jobOf('absent'), jobOf('b')])).toEqual([{ kind: 'absent' }, failed]);
+    expect(await jobs.edit([editOf(await plain.known('b'))])).toEqual([failed]);
     expect(await jobs.cancel([jobOf('b'), jobOf('absent')])).toEqual([failed, { kind: 'absent' }]);
     expect(await trial.retry(lease, 0)).toEqual(failed);
     expect(await trial.retry(lease, 0)).toEqual({ kind: 'lease_lost' });

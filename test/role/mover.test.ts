@@ -3,6 +3,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { type JobKey, type JobSnapshot, pullOwner, type ReservedJob } from '../../src/core/job.ts';
 import type { Change } from '../../src/core/job-change.ts';
+import type { EditItem, Store } from '../../src/ports/job-store.ts';
 import type { LeavingPlace } from '../../src/ports/leaving.ts';
 import { StoreError, type StoreFailure } from '../../src/ports/store-error.ts';
 import type { RoleContext } from '../../src/process/role.ts';
@@ -10,7 +11,7 @@ import { storeLimits } from '../../src/store/limits.ts';
 import { MovingStore } from '../../src/store/moving-store.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { Mover } from '../../src/upkeep/mover.ts';
-import { attemptOf, farOffMs, jobOf, request, Trial } from '../conformance/trial.ts';
+import { attemptOf, editOf, farOffMs, jobOf, newContent, request, Trial } from '../conformance/trial.ts';
 import { type JumpingTime, useJumpingTime } from '../support/jumping-time.ts';
 import { type OneShardOptions, openEmpty } from '../support/redis-store.ts';
 import { lacks, owned, workerRedis } from '../support/services.ts';
@@ -95,6 +96,12 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
   }
 
   const keyOf = (id: string): JobKey => ({ topic: 't', id });
+  /** The edit of a caller that reads the job there. */
+  async function editAt({ jobs }: Pick<Store, 'jobs'>, id: string): Promise<EditItem> {
+    const job = await jobs.get(keyOf(id));
+    if (job === null) throw new Error(`${id} is not stored`);
+    return editOf(job);
+  }
   const all = ['dead', 'retried', 'moved', 'ready'];
 
   const read = async (get: (key: JobKey) => Promise<JobSnapshot | null>) =>
@@ -187,6 +194,9 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     expect(await jobs.push([jobOf('new'), jobOf('ready')])).toEqual([leaving, leaving]);
     expect(await jobs.cancel([keyOf('ready')])).toEqual([leaving]);
     expect(await jobs.requeue([keyOf('dead')])).toEqual([leaving]);
+    for (const id of ['ready', 'dead'])
+      expect(await jobs.edit([await editAt(source.client.store, id)])).toEqual([leaving]);
+    expect(await jobs.edit([await editAt(source.client.store, leased)])).toEqual([{ kind: 'in_flight' }]);
     expect(await jobs.push([jobOf(leased)])).toMatchObject([{ kind: 'stored', inFlight: true }]);
     expect(await jobs.push([jobOf(leased)])).toEqual([leaving]);
   });
@@ -200,6 +210,9 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
       { kind: 'not_stored', code: 'held' },
     ]);
     expect(await jobs.cancel([keyOf('moved')])).toMatchObject([{ kind: 'not_stored', code: 'held' }]);
+    expect(await jobs.edit([await editAt(moving.store, 'moved')])).toMatchObject([
+      { kind: 'not_stored', code: 'held' },
+    ]);
     expect(await jobs.get(keyOf('moved'))).toMatchObject({ state: 'delayed' });
     expect(await under.store.jobs.get(keyOf('ready'))).toBeNull();
   });
@@ -231,6 +244,30 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     );
     expect(await under.store.jobs.get(keyOf(leased))).toMatchObject({ state: 'ready', failures: 0 });
     expect(first.jobs.map(({ id }) => id)).toEqual(['ready']);
+  });
+
+  it('an edit of a job that has not arrived finds it, and the mover brings no older body', async () => {
+    const { time, under, moving, mover, arrivals, lease } = await opened();
+    const { move } = await moving.calls.begin();
+    const { jobs } = moving.store;
+    const { jobs: listed } = await moving.calls.page(null);
+    await arrivals.open(move as number);
+    const ready = await editAt(moving.store, 'ready');
+    const dead = { ...(await editAt(moving.store, 'dead')), requeue: true };
+    expect(await jobs.edit([ready, dead, await editAt(moving.store, leased)])).toMatchObject([
+      { kind: 'edited', state: 'ready' },
+      { kind: 'edited', state: 'ready' },
+      { kind: 'in_flight' },
+    ]);
+    // A mover that stood still since it read its page.
+    await arrivals.put(move as number, listed);
+    await mover.start();
+    expect(await jobs.ack([{ ...lease, isPulled: true, attempt: null }])).toEqual([{ kind: 'acked' }]);
+    await ends(time, moving);
+    for (const item of [ready, dead])
+      expect(await under.store.jobs.get(item)).toMatchObject({
+        ...{ state: 'ready', failures: 0, body: newContent.body, contentType: newContent.contentType },
+      });
   });
 
   it('a late put revives nothing: during the move by the entry of the end, after it by its name', async () => {

@@ -3,10 +3,12 @@
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import type { PushedParts } from '../../src/core/job-change.ts';
-import type { JobRow } from '../../src/core/job-row.ts';
+import { rowOf as changedRow, type JobRow, mergeRows } from '../../src/core/job-row.ts';
 import { placesOf, withShard } from '../../src/core/shard-list.ts';
+import { journaled } from '../../src/journal/record/journaled-store.ts';
 import type { Healing } from '../../src/ports/healing.ts';
-import { farOffMs, jobOf, Trial } from '../conformance/trial.ts';
+import { editOf, farOffMs, jobOf, newContent, Trial } from '../conformance/trial.ts';
+import { MemorySpool } from '../support/memory-spool.ts';
 import { type OpenedRedis, openEmpty } from '../support/redis-store.ts';
 import { lacks, owned, workerRedis } from '../support/services.ts';
 import { emptied, listOf, openShards, shardOf } from '../support/shards.ts';
@@ -103,6 +105,28 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', async () => {
     await healing.put([rowOf(version, dead)]);
     expect(await trial.dead.expire(60_000, 10)).toEqual({ expired: 1, more: false });
     expect(await trial.jobs.get(key)).toBeNull();
+  });
+
+  it('edited: comes back with its new body, whether it is absent or an older version came back', async () => {
+    const { under, trial, healing } = await opened();
+    const spool = new MemorySpool();
+    const { jobs } = journaled(under.store, spool);
+    await jobs.push([jobOf('1')]);
+    await jobs.edit([editOf(await trial.known('1'))]);
+    await jobs.reschedule([{ ...key, when: { delayMs: farOffMs } }]);
+    const edited = await trial.known('1');
+    const [push, ...later] = spool.changes.map(changedRow) as [JobRow, ...JobRow[]];
+    const rows = [later.reduce(mergeRows, push), later.toReversed().reduceRight(mergeRows, push)];
+    for (const [n, row] of rows.entries())
+      for (const isBack of [false, true]) {
+        // As if each were the id that the store has lost, or has in its older version.
+        const at = (its: JobRow) => ({ ...its, id: `${n} ${isBack}` });
+        if (isBack) await healing.put([at(push)]);
+        expect(await healing.put([at(row)])).toMatchObject([{ kind: 'put' }]);
+        expect(await healing.put([at(push)])).toEqual([{ kind: 'kept' }]);
+        expect(await trial.jobs.get(at(row))).toEqual({ ...edited, id: at(row).id });
+      }
+    expect(edited.body).toEqual(newContent.body);
   });
 
   it('absent, with an entry of the same or a later end: stays ended, and the end is reported', async () => {

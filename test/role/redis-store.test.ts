@@ -16,7 +16,7 @@ import { bucketOf, keysOf } from '../../src/store/redis/scripts/keys.ts';
 import { composeScripts, type ScriptName, scriptNames } from '../../src/store/redis/scripts/scripts.ts';
 import type { Arg, Shards } from '../../src/store/redis/shard/shards.ts';
 import { type Log, silentLog } from '../../src/telemetry/log.ts';
-import { attemptOf, farOffMs, jobOf, owner, request, Trial, within } from '../conformance/trial.ts';
+import { attemptOf, editOf, farOffMs, jobOf, owner, request, Trial, within } from '../conformance/trial.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
 import { allKeys, type OpenedRedis, oneShard, openEmpty, openOn, snapshot } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
@@ -166,7 +166,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     expect(await trial.ack(await trial.lease())).toEqual({ kind: 'acked' });
   });
 
-  it('full server: rejects pushes and requeues; other calls continue', async () => {
+  it('full server: rejects pushes, requeues and edits; other calls continue', async () => {
     const { server, under, trial } = await opened();
     for (const id of ['ack', 'retry', 'bury', 'cancel', 'release', 'lost']) await trial.push(id);
     await trial.push('later', { when: { delayMs: 20 } });
@@ -178,6 +178,10 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
       full,
     ]);
     await expect(trial.dead.requeue({}, 10)).rejects.toThrow('redis_full');
+    for (const job of [await trial.known('later'), await trial.known('dead', 'dead')]) {
+      const edit = editOf(job, { requeue: job.state === 'dead' });
+      expect(await keepsKeys(under.raw, () => trial.jobs.edit([edit]))).toEqual([full]);
+    }
     const leases = Object.fromEntries((await trial.reserve(request(6))).map((job) => [job.id, job]));
     const lease = (id: string) => leases[id] ?? expect.fail(id);
     expect(await trial.ack(lease('ack'))).toEqual({ kind: 'acked' });

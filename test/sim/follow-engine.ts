@@ -70,6 +70,7 @@ export class Follower {
     engine.run = note(engine.run, (r, [key]) => ledger.moved('run', key, r));
     engine.reschedule = note(engine.reschedule, (r, [item]) => ledger.moved('reschedule', item, r));
     engine.requeue = note(engine.requeue, (r, [key]) => ledger.moved('requeue', key, r));
+    engine.edit = note(engine.edit, (r, [item]) => ledger.edited(item, r));
     engine.ack = note(engine.ack, (r, [item]) => ledger.finished('ack', item, r.kind));
     engine.retry = note(engine.retry, (r, [item]) => ledger.finished('retry', item, r.kind));
     engine.bury = note(engine.bury, (r, [item]) => ledger.finished('bury', item, r.kind));

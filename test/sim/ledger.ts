@@ -15,6 +15,8 @@ import { isTickId } from '../../src/core/tick-id.ts';
 import type { Topic } from '../../src/core/topic/topic.ts';
 import type {
   CancelOutcome,
+  EditItem,
+  EditOutcome,
   ExtendItem,
   ExtendOutcome,
   PushJob,
@@ -79,9 +81,9 @@ export interface Entry {
   readonly id: string;
   /** of the push that stored it */
   readonly tag: string;
-  readonly body: Buffer;
-  /** version of the push */
-  readonly origin: number;
+  body: Buffer;
+  /** version of the push; 0: drawn by an edit */
+  origin: number;
   version: number;
   dueAt: number;
   /** The wall clock was not stepped since the due time was set: it tells early from late. */
@@ -126,6 +128,8 @@ export interface Recovered {
   /** that asks for it; null: the store has one, or the leases have expired */
   readonly instance: number | null;
 }
+/** What the ledger needs of an edit. */
+export type EditedItem = VersionedKey & Pick<EditItem, 'body' | 'requeue'>;
 type Moved = RunOutcome | RescheduleOutcome | RequeueOutcome;
 type Finish = 'ack' | 'retry' | 'bury' | 'release';
 interface FinishItem extends Lease {
@@ -146,7 +150,7 @@ export interface StoredJob {
 }
 
 /** How an operator's call changed a job. */
-export type TouchVerb = 'cancel' | 'run' | 'reschedule' | 'requeue' | 'purge' | 'purge topic';
+export type TouchVerb = 'cancel' | 'run' | 'reschedule' | 'requeue' | 'edit' | 'purge' | 'purge topic';
 export interface Touch {
   readonly verb: TouchVerb;
   /** as it was before */
@@ -222,6 +226,10 @@ export class Ledger {
   steppedAt = Number.NEGATIVE_INFINITY;
   /** body of each stored push, by its tag */
   readonly #bodies = new Map<string, Buffer>();
+  /** the same of its edits, in the order of their versions; a loss of the store changes nothing here */
+  readonly #editedBodies = new Map<string, { readonly version: number; readonly body: Buffer }[]>();
+  /** by key: version of the last edit that the store has not lost */
+  readonly edits = new Map<string, number>();
   readonly listeners: LedgerListener[] = [];
   /** how often the store returned to an earlier state */
   losses = 0;
@@ -297,6 +305,7 @@ export class Ledger {
       this.#lastNumber = lastNumber;
       this.#died = [];
       this.#tickEnds.clear();
+      this.#forgetLostEdits();
       restoreMails();
       if (loop.wallOffset !== wallOffset) this.wallStepped(loop.wallOffset - wallOffset, false);
     };
@@ -342,6 +351,7 @@ export class Ledger {
     for (const [tag, version] of stored) this.stored.set(tag, version);
     this.#lostAt = this.#options.loop.at;
     this.#options.mails.forget();
+    this.#forgetLostEdits();
     this.#lastNumber = lastNumber;
   }
 
@@ -450,13 +460,14 @@ export class Ledger {
       () => `${key}, version ${version}: ${describe(old)}`,
     );
     // A job of the same version keeps its body: the row may come without it.
-    const body = old?.version === version ? old.body : row.body;
+    const isSame = old?.version === version;
+    const body = isSame ? old.body : row.body;
     const tag = tagOf(body);
     if (old?.lease) this.#forget(old.lease);
     this.#check(
-      this.#bodies.get(tag)?.equals(body) === true,
+      isSame || this.#bodyOf(tag, version)?.equals(body) === true,
       '5 the body is unchanged',
-      () => `${key}: ${body.length} bytes are put back of push ${tag}`,
+      () => `${key}, version ${version}: ${body.length} bytes are put back of push ${tag}`,
     );
     const isKnown = this.steps === 0;
     const state = deadAt === null ? 'live' : 'dead';
@@ -519,6 +530,45 @@ export class Ledger {
     this.#check(isRight, '1 one state', () => `${verb} of ${entry.key}: ${kind}; ${describe(entry)}`);
     if (kind !== 'run' && kind !== 'rescheduled' && kind !== 'requeued') return;
     this.#move({ verb, entry: { ...entry } }, entry, outcome);
+  }
+
+  /** Of a version of a push: that of its last edit, or its own. */
+  #bodyOf(tag: string, version: number): Buffer | undefined {
+    const edits = this.#editedBodies.get(tag) ?? [];
+    return edits.findLast((edit) => edit.version <= version)?.body ?? this.#bodies.get(tag);
+  }
+
+  /** An edit that the store has lost: calls with the body before it are right again. */
+  #forgetLostEdits(): void {
+    for (const [key, version] of this.edits)
+      if ((this.entries.get(key)?.version ?? 0) < version) this.edits.delete(key);
+  }
+
+  edited(item: EditedItem, outcome: EditOutcome): void {
+    const entry = this.#named(item, outcome.kind);
+    if (entry === undefined) return;
+    const { kind } = outcome;
+    this.#count(kind);
+    const { state, lease } = entry;
+    const isRight =
+      kind === 'dead' || kind === 'not_dead'
+        ? (state === 'dead') === (kind === 'dead')
+        : kind === 'in_flight'
+          ? lease !== null
+          : kind !== 'edited' || ((state === 'dead') === item.requeue && lease === null);
+    this.#check(isRight, '1 one state', () => `edit of ${entry.key}: ${kind}; ${describe(entry)}`);
+    if (kind !== 'edited') return;
+    this.#move({ verb: 'edit', entry: { ...entry } }, entry, outcome);
+    if (item.requeue) {
+      entry.failures = 0;
+      entry.strikes = 0;
+    }
+    entry.body = Buffer.from(item.body);
+    // Only a version that is not its origin tells that an operator moved the job.
+    entry.origin = 0;
+    const edits = this.#editedBodies.get(entry.tag) ?? [];
+    this.#editedBodies.set(entry.tag, [...edits, { version: outcome.version, body: entry.body }]);
+    this.edits.set(entry.key, outcome.version);
   }
 
   /** Dead letters that a bulk call made ready; `stored`: by key, what the store holds after it. */

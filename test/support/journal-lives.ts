@@ -61,6 +61,13 @@ export function randomLife(dice: Dice): readonly Change[] {
     job = { ...live, version, dueAt: dueAt(), failures: live.isDead ? 0 : live.failures, isDead: false };
     add({ kind: 'moved', by: live.isDead ? 'requeue' : 'run', isOwn: true, ...changedOf(job, version) });
   };
+  const edit = (live: Live) => {
+    const origin = draw();
+    const version = draw();
+    const failures = live.isDead ? 0 : live.failures;
+    job = { version, origin, dueAt: dueAt(), failures, isDead: false };
+    add({ kind: 'accepted', isOwn: true, ...changedOf(job, version), ...pushedBy(origin) });
+  };
   const retry = (live: Live) => {
     job = { ...live, failures: live.failures + 1, dueAt: dueAt() };
     add({ kind: 'retried', isOwn: true, attempt, ...changedOf(job, draw()) });
@@ -90,7 +97,7 @@ export function randomLife(dice: Dice): readonly Change[] {
     if (dice.chance(0.15)) return find(live);
     if (dice.chance(0.1)) return restore(live);
     if (dice.chance(0.1)) return cancel(live, dice.pick(['cancelled', 'purged', 'done']));
-    if (dice.chance(0.2)) return move(live);
+    if (dice.chance(0.2)) return dice.chance(0.3) ? edit(live) : move(live);
     if (live.isDead) return dice.chance(0.5) ? settle(live) : end(live, 'expired');
     return dice.pick([retry, bury, () => end(live, 'done')])(live);
   };

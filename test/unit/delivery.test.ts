@@ -4,6 +4,7 @@ import { Webhook } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
 import { Dice } from '../../scripts/dice.ts';
 import { callbackHeaders, signatureHeader, webhookIdOf } from '../../src/core/delivery.ts';
+import { extensionOf } from '../../src/core/extension.ts';
 import {
   makeSecret,
   parseSecret,
@@ -34,6 +35,11 @@ const headersAt = (
 describe('webhookIdOf', () => {
   it('webhook-id: never changes, because receivers remember it', () => {
     expect(webhookIdOf({ topic: 't', id: '1', origin: 5 })).toBe('msg_f3bfvr5vuvo898fvhvoqj7pno');
+  });
+
+  it('webhook-id: of an edited job derives from the origin before its edits', () => {
+    const edited = { ...job, origin: 9, extension: extensionOf({ webhookOrigin: 5 }) ?? undefined };
+    expect(webhookIdOf(edited)).toBe(webhookIdOf({ ...job, origin: 5 }));
   });
 
   it('webhook-id: has no dot and no text of the user', () => {

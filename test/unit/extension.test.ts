@@ -6,16 +6,20 @@ import {
   type JobOptions,
   optionsIn,
   pushedExtension,
+  replaceOptions,
   withAgain,
   withOptions,
 } from '../../src/core/extension.ts';
 import { limits } from '../../src/core/limits.ts';
 import { readTraceContext } from '../../src/core/trace-context.ts';
+import { journalStoreLimits } from '../../src/journal/limits.ts';
+import { writeChange } from '../../src/journal/record/record.ts';
 
 const ladder = { type: 'ladder', stepsMs: Array.from({ length: 50 }, (_, n) => n * 17_280_000) } as const;
 const all: JobOptions = {
   ...{ leaseMs: 86_400_000, maxAttempts: limits.attemptsMax, backoff: ladder },
   ...{ deadline: 2 ** 48 - 1, again: 2 ** 32 - 1 },
+  webhookOrigin: 2 ** 51 - 1,
 };
 
 describe('the extension block', () => {
@@ -35,11 +39,38 @@ describe('the extension block', () => {
     );
   });
 
-  it('of every option at its longest is within the 512 bytes of the journal', () => {
+  it('of every option at its longest is within the estimate of a record of the journal', () => {
     expect(extensionOf(all)?.length).toBeLessThan(256);
     const longest = readTraceContext(`00-${'1'.repeat(32)}-${'2'.repeat(16)}-ff`, `a=${'x'.repeat(253)}`);
     expect(longest?.state).toHaveLength(255);
-    expect(extensionOf({ ...all, trace: longest ?? undefined })?.length).toBeLessThanOrEqual(512);
+    const extension = extensionOf({ ...all, trace: longest ?? undefined });
+    const names = {
+      topic: 'x'.repeat(128),
+      id: 'x'.repeat(limits.idBytesMax),
+      place: `${'5a'.repeat(8)}:1023`,
+    };
+    const numbers = { number: 1, version: 1, origin: 1, dueAt: 1, failures: 0, acceptedAt: 1 };
+    const parts = {
+      contentType: 'x'.repeat(256),
+      priority: 'low',
+      extension,
+      body: Buffer.alloc(0),
+    } as const;
+    const change = { kind: 'accepted', isOwn: true, ...names, ...numbers, ...parts } as const;
+    const bytes = writeChange(Buffer.alloc(8_192), 0, Buffer.alloc(4), change);
+    expect(bytes).toBeLessThanOrEqual(journalStoreLimits.recordBytes);
+  });
+
+  it('replaceOptions: replaces, adds and removes the named ones, and keeps all others', () => {
+    const trace = readTraceContext(`00-${'1'.repeat(32)}-${'2'.repeat(16)}-ff`, 'a=b') ?? undefined;
+    const unknown = Buffer.from([200, 2, 1, 1]);
+    const block = Buffer.concat([unknown, extensionOf({ ...all, trace }) as Buffer]);
+    const replaced = replaceOptions(block, { maxAttempts: 3, deadline: undefined, webhookOrigin: 2 ** 51 });
+    const { deadline, ...others } = all;
+    expect(optionsIn(replaced)).toEqual({ ...others, trace, maxAttempts: 3, webhookOrigin: 2 ** 51 });
+    expect(replaced?.subarray(0, 4)).toEqual(unknown);
+    expect(replaceOptions(replaced, {})).toEqual(replaced);
+    expect(replaceOptions(extensionOf({ webhookOrigin: 1 }), { webhookOrigin: undefined })).toBeNull();
   });
 
   it('of a later version: unknown types and a torn end are ignored', () => {

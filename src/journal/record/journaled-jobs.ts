@@ -41,6 +41,14 @@ export function journaledJobs(jobs: JobStore, spool: Spool): JobStore {
     run: (keys) => verb('run', keys, (its) => jobs.run(its)),
     reschedule: (items) => verb('reschedule', items, (its) => jobs.reschedule(its)),
     requeue: (keys) => verb('requeue', keys, (its) => jobs.requeue(its)),
+    async edit(items) {
+      if (!spool.admits(recordBytesOf(items))) return items.map(() => spoolFull);
+      return writeOutcomes(spool, items, await jobs.edit(items), 'jobs.edit', (item, change) => {
+        const { acceptedAt, priority, contentType, extension, body } = item;
+        const pushed = { acceptedAt, priority, contentType, extension, body };
+        return { ...ownChange(item, change), kind: 'accepted', ...pushed };
+      });
+    },
     ack: async (items) =>
       writeOutcomes(spool, items, await jobs.ack(items), 'jobs.ack', (item, change) => ({
         ...ownChange(item, change),
@@ -65,14 +73,16 @@ export function journaledJobs(jobs: JobStore, spool: Spool): JobStore {
   return { ...jobs, ...recorded };
 }
 
+const recordBytesOf = (items: readonly Pick<PushJob, 'body'>[]): number =>
+  items.reduce((sum, { body }) => sum + body.length + journalStoreLimits.recordBytes, 0);
+
 async function push(
   jobs: JobStore,
   spool: Spool,
   items: readonly PushJob[],
   onStored: OnStored | undefined,
 ): Promise<readonly PushOutcome[]> {
-  const bytes = items.reduce((sum, { body }) => sum + body.length + journalStoreLimits.recordBytes, 0);
-  if (!spool.admits(bytes)) return items.map(() => spoolFull);
+  if (!spool.admits(recordBytesOf(items))) return items.map(() => spoolFull);
   const early = new Map<number, Promise<PushOutcome>>();
   const answerEarly = async (at: number, stored: PushOutcome, report: OnStored): Promise<PushOutcome> => {
     const [outcome = stored] = await accept(jobs, spool, items.slice(at, at + 1), [stored]);

@@ -36,7 +36,7 @@ export async function failureOf(
 
 /** Kinds of outcomes that always name a change. */
 const changing: ReadonlySet<string> = new Set(
-  'cancelled run rescheduled requeued acked retried buried'.split(' '),
+  'cancelled run rescheduled requeued edited acked retried buried'.split(' '),
 );
 
 /** Writes the records of the items that changed, as one group. Returns the outcomes without their changes. */

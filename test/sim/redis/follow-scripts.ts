@@ -19,6 +19,7 @@ import type { Reply } from './resp.ts';
 import {
   readBelow,
   readCancels,
+  readEdits,
   readExtends,
   readFinishes,
   readInstance,
@@ -55,7 +56,7 @@ return { redis.call('ZRANGE', P .. ':l', 0, -1), redis.call('ZRANGE', P .. ':k',
   redis.call('ZRANGE', P .. ':x', 0, -1), redis.call('HKEYS', P .. ':o'),
   redis.call('ZRANGE', P .. ':e', 0, -1) }`;
 const noteScript = `return redis.call('HGET', '{dq:0}:n', 'heal')`;
-/** Of a run, reschedule or requeue: a later version may be lost. */
+/** Of a run, reschedule, requeue or edit: a later version may be lost. */
 const restoringKind = 4;
 /** Jobs of these sets of each topic, with their due times. */
 const waitingScript = (sets: readonly string[]) => `local P, out = '{dq:0}', {}
@@ -180,6 +181,16 @@ export class ScriptFollower {
         3,
         ([kind = 0]) => ['absent', 'requeued', 'not_dead', '?', 'restoring', 'other_version'][kind] ?? '?',
       ),
+      edit: ({ args, reply }) => {
+        for (const [i, item] of readEdits(args).entries()) {
+          const [kind = 0, version, dueAt] = rows(reply)[i] ?? [];
+          if (kind === restoringKind) this.#restoring(keyOf(item));
+          else {
+            const kinds = ['absent', 'edited', 'in_flight', 'dead', '', 'other_version', 'not_dead'];
+            ledger.edited(item, { kind: kinds[kind], version, dueAt } as never);
+          }
+        }
+      },
       promote: ({ reply }) => {
         if ((reply as readonly number[])[0] !== 0) ledger.promoted(this.#early());
       },

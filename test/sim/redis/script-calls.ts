@@ -236,6 +236,17 @@ export function readVerbs(args: readonly Buffer[], first: number, size: number):
   return found;
 }
 
+/** The items of an edit that the ledger needs. */
+export function readEdits(args: readonly Buffer[]) {
+  return readVerbs(args, 0, 8).map((key, n) => {
+    const [requeue, flags, tail = Buffer.alloc(0), apart = tail] = args.slice(common + 8 * n + 4);
+    const code = numberOf(flags);
+    const record = Buffer.concat([Buffer.from([code]), Buffer.alloc(13), tail]);
+    const body = (code & 32) === 0 ? readRecord(record, tail).body : apart;
+    return { ...key, body, requeue: String(requeue) === '1' };
+  });
+}
+
 type ReservedReply = readonly [
   ...key: [topic: Buffer, tid: Buffer],
   token: number,

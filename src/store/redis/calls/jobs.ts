@@ -10,6 +10,8 @@ import { buryReasonCodes, endCodes } from '../../../core/stored-codes.ts';
 import type {
   BuryItem,
   CancelOutcome,
+  EditItem,
+  EditOutcome,
   EndingLease,
   ExpiredPull,
   FinishOutcome,
@@ -32,7 +34,16 @@ import { packFirstAttempt } from '../../first-attempt.ts';
 import { storeLimits } from '../../limits.ts';
 import { redisLimits } from '../limits.ts';
 import { idOf, tidOf } from '../scripts/keys.ts';
-import { readWhole, timeOf, type WholeReply, wholeMs } from '../scripts/records.ts';
+import {
+  flagsOf,
+  liesApart,
+  readWhole,
+  tailBytesMax,
+  timeOf,
+  type WholeReply,
+  wholeMs,
+  writeTail,
+} from '../scripts/records.ts';
 import type { ScriptName } from '../scripts/scripts.ts';
 import { type Arg, lookUp, type Shards } from '../shard/shards.ts';
 import { callItems, ofEach } from './calls.ts';
@@ -132,19 +143,21 @@ type MoveReply = readonly [kind: number, version: number, dueAt: number, state: 
 type ReadMove<O> = (reply: MoveReply, change: { readonly change?: Changed }) => O;
 type Unmoved = { readonly kind: 'absent' } | OtherVersion | StoreFailure;
 const otherVersion: OtherVersion = { kind: 'other_version' };
-/** Kinds of replies that mean the same in run, reschedule and requeue. */
+/** Kinds of replies that mean the same in run, reschedule, requeue and edit. */
 const unmoved: Readonly<Record<number, Unmoved>> = { 0: { kind: 'absent' }, 4: restoring, 5: otherVersion };
 
-function operatorCalls(shards: Shards): Pick<JobStore, 'cancel' | 'run' | 'reschedule' | 'requeue'> {
+function operatorCalls(shards: Shards): Pick<JobStore, 'cancel' | 'run' | 'reschedule' | 'requeue' | 'edit'> {
   const isElsewhere = ({ kind }: { readonly kind: string }) => kind === 'absent';
   const move = <I extends VersionedKey, O extends { readonly kind: string }>(
     script: ScriptName,
     items: readonly I[],
     argsOf: (item: I) => readonly Arg[],
     read: ReadMove<O>,
+    batches?: (items: readonly I[]) => readonly (readonly I[])[],
   ) =>
     callItems<I, O | Unmoved>(shards, items, {
       script,
+      ...(batches === undefined ? {} : { batches }),
       args: ofEach(argsOf),
       read: (reply, _items, place) =>
         (reply as MoveReply[]).map((each) => unmoved[each[0]] ?? read(each, changeIn(each[4], place))),
@@ -168,6 +181,7 @@ function operatorCalls(shards: Shards): Pick<JobStore, 'cancel' | 'run' | 'resch
       return move('reschedule', items, argsOf, rescheduleOutcome);
     },
     requeue: (keys) => move('requeue', keys, versionedArgs, requeueOutcome),
+    edit: (items) => move('edit', items, editArgs, editOutcome, pushBatches),
   };
 }
 
@@ -177,6 +191,20 @@ function cancelOutcome({ code, ...change }: ReturnType<typeof readCodes>[number]
   if (code === 129) return restoring;
   // The id had no job here, or a lost one, which will not come back.
   return code === 3 ? { kind: 'absent', isRecorded: true, ...change } : { kind: 'absent' };
+}
+
+function editArgs(item: EditItem): readonly Arg[] {
+  const { from, ms } = item.when === null ? { from: '', ms: '' } : timeOf(item.when);
+  const tail = Buffer.allocUnsafe(tailBytesMax(item));
+  const end = writeTail(tail, 0, item);
+  return [
+    ...versionedArgs(item),
+    `${from}${ms}`,
+    item.requeue ? 1 : 0,
+    flagsOf(item),
+    tail.subarray(0, end),
+    liesApart(item) ? item.body : '',
+  ];
 }
 
 const runOutcome: ReadMove<RunOutcome> = ([kind, version, dueAt, state], change) => {
@@ -197,6 +225,13 @@ const requeueOutcome: ReadMove<RequeueOutcome> = ([kind, version, dueAt, state],
   kind === 2
     ? { kind: 'not_dead', state: liveStates[state] ?? 'reserved' }
     : { kind: 'requeued', version, dueAt, ...change };
+
+const editOutcome: ReadMove<EditOutcome> = ([kind, version, dueAt, state], change) => {
+  if (kind === 2) return { kind: 'in_flight' };
+  if (kind === 3) return { kind: 'dead' };
+  if (kind === 6) return { kind: 'not_dead', state: liveStates[state] ?? 'reserved' };
+  return { kind: 'edited', state: state === 0 ? 'delayed' : 'ready', version, dueAt, ...change };
+};
 
 // Leases
 

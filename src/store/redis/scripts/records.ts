@@ -58,7 +58,7 @@ export function flagsOf(job: PushJob | TailParts): number {
     priorityCodes.indexOf(job.priority) +
     4 * type +
     (liesApart(job) ? bodyApart : 0) +
-    ('when' in job && hasPast(job) ? movedOn : 0) +
+    ('mode' in job && hasPast(job) ? movedOn : 0) +
     ((job.extension ?? null) === null ? 0 : extended)
   );
 }

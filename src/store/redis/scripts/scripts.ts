@@ -23,6 +23,7 @@ import deadLast from './lua/dead-last.lua';
 import deadList from './lua/dead-list.lua';
 import deadPurge from './lua/dead-purge.lua';
 import deadRequeue from './lua/dead-requeue.lua';
+import edit from './lua/edit.lua';
 import examine from './lua/examine.lua';
 import extend from './lua/extend.lua';
 import get from './lua/get.lua';
@@ -88,6 +89,7 @@ const files = {
   run,
   reschedule,
   requeue,
+  edit,
   promote,
   reserve,
   ack,

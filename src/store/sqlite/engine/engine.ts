@@ -7,6 +7,7 @@ import type { Moment, VersionedKey } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import type {
   BuryItem,
+  EditItem,
   EndingLease,
   ExtendItem,
   PushJob,
@@ -38,7 +39,7 @@ import { JobCounts } from './job-counts.ts';
 import { JobRows } from './job-rows.ts';
 import { Leaving } from './leaving.ts';
 import { Moves } from './moves.ts';
-import { requeueJob, rescheduleJob, runJob } from './operator-moves.ts';
+import { editJob, requeueJob, rescheduleJob, runJob } from './operator-moves.ts';
 import { cancelJob, pushJob } from './push.ts';
 import { Recovery } from './recovery.ts';
 import { Search } from './search.ts';
@@ -223,6 +224,7 @@ export class Engine {
   run = (key: VersionedKey) => this.#changed(key, runJob);
   reschedule = (item: RescheduleItem) => this.#changed(item, rescheduleJob);
   requeue = (key: VersionedKey) => this.#changed(key, requeueJob);
+  edit = (item: EditItem) => this.#changed(item, editJob);
   ack = (item: AckedLease) => ackJob(this.#tx, item);
   retry = (item: RetryItem) => retryJob(this.#tx, item);
   bury = (item: BuryItem) => buryJob(this.#tx, item);

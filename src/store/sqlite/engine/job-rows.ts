@@ -3,6 +3,7 @@
 // `body`, a row in `attempts` only after a failed attempt; its tally changes in the same transaction.
 // Writes run by get(), which returns nothing: run() makes an object of two numbers, 1 µs of an ack's 12.
 
+import { webhookOriginOf } from '../../../core/extension.ts';
 import {
   type AttemptRecord,
   type EndState,
@@ -62,6 +63,20 @@ export interface NewJob {
   /** extension.ts */
   readonly extension: Buffer | null;
 }
+
+/** A job that waits, without a lease. */
+export interface Waiting {
+  readonly state: typeof delayed | typeof ready;
+  readonly due: number;
+  readonly version: number;
+  readonly failures: number;
+  readonly strikes: number;
+}
+
+/** What an edit writes beside it. */
+export type Edited = Pick<NewJob, 'prio' | 'contentType' | 'body' | 'extension'> & {
+  readonly origin: number;
+};
 
 /** The end of a job. */
 export interface End {
@@ -133,12 +148,14 @@ export class JobRows {
   readonly #insertBody: Statement;
   readonly #renewJob: Statement;
   readonly #renewBody: Statement;
+  readonly #readExtension: Statement;
   readonly #deleteJob: Statement;
   readonly #deleteBody: Statement;
   readonly #deleteAttempts: Statement;
   readonly #readAttempts: Statement;
   readonly #writeAttempts: Statement;
   readonly #toWaiting: Statement;
+  readonly #toEdited: Statement;
   readonly #toReserved: Statement;
   readonly #extend: Statement;
   readonly #leaseUntil: Statement;
@@ -167,6 +184,7 @@ export class JobRows {
     this.#renewBody = db.prepare(
       'INSERT INTO body(n, bytes) VALUES (?, ?) ON CONFLICT DO UPDATE SET bytes = excluded.bytes',
     );
+    this.#readExtension = db.prepare('SELECT extension FROM job WHERE n = ?', { returnArrays: true });
     this.#deleteJob = db.prepare('DELETE FROM job WHERE n = ?');
     this.#deleteBody = db.prepare('DELETE FROM body WHERE n = ?');
     this.#deleteAttempts = db.prepare('DELETE FROM attempts WHERE n = ?');
@@ -177,6 +195,7 @@ export class JobRows {
     this.#toWaiting = db.prepare(
       `UPDATE job SET state = ?, due = ?, version = ?, failures = ?, strikes = ?, ${noLease}, dead_at = NULL, reason = NULL WHERE n = ?`,
     );
+    this.#toEdited = db.prepare('UPDATE job SET origin = ?, prio = ?, ctype = ?, extension = ? WHERE n = ?');
     this.#toReserved = db.prepare(
       'UPDATE job SET state = 2, token = ?, owner_instance = ?, owner_incarnation = ?, lease_until = ? WHERE n = ?',
     );
@@ -188,7 +207,7 @@ export class JobRows {
       `UPDATE job SET state = 3, failures = ?, strikes = ?, token = ?, ${noOwner}, dead_at = ?, reason = ? WHERE n = ?`,
     );
     this.#toEnded = db.prepare(
-      `UPDATE job SET state = ${ended}, ctype = ?, extension = NULL, ${noLease}, dead_at = NULL, reason = NULL, ended_at = ?, ended_as = ? WHERE n = ?`,
+      `UPDATE job SET state = ${ended}, ctype = ?, origin = ?, extension = NULL, ${noLease}, dead_at = NULL, reason = NULL, ended_at = ?, ended_as = ? WHERE n = ?`,
     );
     this.#addAlert = db.prepare(
       'INSERT INTO alert(version, topic, id, dead_at, reason, failures, attempt, state) VALUES (?, ?, ?, ?, ?, ?, ?, 0)',
@@ -287,12 +306,19 @@ export class JobRows {
     if (this.keepsHistory || isTickId(row.id)) {
       const only = typeof attempt === 'string';
       if (!only && attempt !== null) this.addAttempt(row, attempt);
-      this.#toEnded.get(only ? attempt : null, at, endCodes.indexOf(state), row.n);
+      this.#toEnded.get(only ? attempt : null, this.#webhookOrigin(row), at, endCodes.indexOf(state), row.n);
     } else {
       this.forgetAttempts(row);
       this.#deleteJob.get(row.n);
     }
     this.#leaves(row);
+  }
+
+  /** The block that names it leaves the row. Only versions after a push can be edited ones. */
+  #webhookOrigin({ n, version, origin }: JobRow): number {
+    if (version === origin) return origin;
+    const [extension] = this.#readExtension.get(n) as [Uint8Array | null];
+    return webhookOriginOf({ origin, extension });
   }
 
   /** The job lives elsewhere: its row goes without a history entry. */
@@ -327,19 +353,17 @@ export class JobRows {
   }
 
   /** Delayed or ready again, without a lease. */
-  wait(
-    row: JobRow,
-    to: {
-      state: typeof delayed | typeof ready;
-      due: number;
-      version: number;
-      failures: number;
-      strikes: number;
-    },
-  ): void {
+  wait(row: JobRow, to: Waiting, prio = row.prio): void {
     this.#toWaiting.get(to.state, to.due, to.version, to.failures, to.strikes, row.n);
     this.#leaves(row);
-    this.#arrives(row.topic, row.prio, to.state, to.due);
+    this.#arrives(row.topic, prio, to.state, to.due);
+  }
+
+  /** Delayed or ready with other content. */
+  edit(row: JobRow, to: Waiting, { origin, prio, contentType, extension, body }: Edited): void {
+    this.#toEdited.get(origin, prio, contentType, extension, row.n);
+    this.#renewBody.get(row.n, body);
+    this.wait(row, to, prio);
   }
 
   /** Replaces the options of the job (extension.ts). */

@@ -1,9 +1,12 @@
-// Implements run, reschedule and requeue: an operator's moves of one job. Each makes a new version of the
-// same origin and is one step of its transaction, with all checks before the first write. Body, content
-// type, priority and acceptedAt stay unchanged.
+// Implements run, reschedule, requeue and edit: an operator's moves of one job. Each makes a new version and is
+// one step of its transaction, with all checks before the first write. Only an edit changes body, content type,
+// options and priority, under a new origin.
 
 import type { VersionedKey } from '../../../core/job.ts';
+import { priorityCodes } from '../../../core/stored-codes.ts';
 import type {
+  EditItem,
+  EditOutcome,
   RequeueOutcome,
   RescheduleItem,
   RescheduleOutcome,
@@ -49,6 +52,23 @@ export function requeueJob(tx: TransactionContext, key: VersionedKey): RequeueOu
   if (namesOther(key, row)) return { kind: 'other_version' };
   if (row.state !== dead) return { kind: 'not_dead', state: liveStates[row.state] };
   return { kind: 'requeued', version: requeueRow(tx, row), dueAt: tx.now };
+}
+
+export function editJob(tx: TransactionContext, item: EditItem): EditOutcome {
+  const row = tx.rows.find(item.topic, item.id);
+  if (row === undefined) return { kind: 'absent' };
+  if (namesOther(item, row)) return { kind: 'other_version' };
+  if (item.requeue && row.state !== dead) return { kind: 'not_dead', state: liveStates[row.state] };
+  if (!item.requeue && row.state === dead) return { kind: 'dead' };
+  if (row.state === reserved) return { kind: 'in_flight' };
+  const due = item.when === null ? (item.requeue ? tx.now : row.due) : dueWhen(tx.now, item.when);
+  const origin = tx.counters.nextNumber(tx.now);
+  const version = tx.counters.nextNumber(tx.now);
+  const state = due > tx.now ? delayed : ready;
+  const { failures, strikes } = item.requeue ? { failures: 0, strikes: 0 } : row;
+  const prio = priorityCodes.indexOf(item.priority);
+  tx.rows.edit(row, { state, due, version, failures, strikes }, { ...item, origin, prio });
+  return { kind: 'edited', state: state === delayed ? 'delayed' : 'ready', version, dueAt: due };
 }
 
 /** Restarts a dead letter: no failures and strikes. Its attempts stay, for readers. Returns the version. */

@@ -104,6 +104,7 @@ const acts: Readonly<Record<Exclude<StoreVerb, OutsideVerb>, Act>> = {
   'jobs.run': items(itemFrames.run, (engine) => engine.run),
   'jobs.reschedule': items(itemFrames.reschedule, (engine) => engine.reschedule),
   'jobs.requeue': items(itemFrames.requeue, (engine) => engine.requeue),
+  'jobs.edit': items(itemFrames.edit, (engine) => engine.edit),
   'jobs.ack': items(itemFrames.ack, (engine) => engine.ack),
   'jobs.retry': items(itemFrames.retry, (engine) => engine.retry),
   'jobs.bury': items(itemFrames.bury, (engine) => engine.bury),
@@ -192,7 +193,7 @@ function operationOf(verb: StoreVerb, { read, isNoop = () => false }: Act): Oper
   const isRejected = notWhileLeaving.has(verb);
   return {
     changes,
-    isPush: verb === 'jobs.push',
+    isPush: verb === 'jobs.push' || verb === 'jobs.edit',
     isBulk: kind === 'stepped',
     isNoop: (engine) => (isRejected && engine.isLeaving) || isNoop(engine),
     read(...given) {

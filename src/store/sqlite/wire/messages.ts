@@ -18,6 +18,8 @@ import type {
   AckItem,
   BuryItem,
   CancelOutcome,
+  EditItem,
+  EditOutcome,
   EndingLease,
   ExtendItem,
   ExtendOutcome,
@@ -219,6 +221,19 @@ export const rescheduleItemCodec: Codec<RescheduleItem> = {
   },
   read(r) {
     return { ...versionedKeyCodec.read(r), when: whenCodec.read(r) };
+  },
+};
+
+export const editItemCodec: Codec<EditItem> = {
+  write(w, { body, when, extension, ...rest }) {
+    w.json({ ...rest, extension: extension?.toString('base64') }).bytes(body);
+    w.list(when === null ? [] : [when], whenCodec.write);
+  },
+  read(r) {
+    type Rest = Omit<EditItem, 'body' | 'when' | 'extension'> & TextOfExtension;
+    const { extension, ...rest } = r.json() as Rest;
+    const item = { extension: null, ...rest, ...readExtension(extension), body: r.bytes() };
+    return { ...item, when: r.list(whenCodec.read)[0] ?? null };
   },
 };
 
@@ -468,6 +483,7 @@ export const itemFrames = {
     batches: moves,
   }),
   requeue: framesOf({ item: versionedKeyCodec, outcome: jsonCodec<RequeueOutcome>(), batches: moves }),
+  edit: framesOf({ item: editItemCodec, outcome: jsonCodec<EditOutcome>(), batches: pushBatches }),
   ack: framesOf({ item: ackItemCodec, outcome: finishCodec('acked'), batches: finishes }),
   retry: framesOf({ item: retryItemCodec, outcome: finishCodec('retried'), batches: finishes }),
   bury: framesOf({ item: buryItemCodec, outcome: finishCodec('buried'), batches: finishes }),

@@ -38,8 +38,8 @@ local function end_jobs(jobs, how, attempts)
       if job.failures == 0 then only = attempts[i]
       elseif attempts[i] ~= '' then add_attempt(job, attempts[i]) end
       rows[n + 1] = f
-      rows[n + 2] = struct.pack('>BI2I6I7I7I6I6c0', how, job.failures, job.due, job.version, job.origin, job.accepted, now,
-        job.closes and closed_by(job.closes) or only)
+      rows[n + 2] = struct.pack('>BI2I6I7I7I6I6c0', how, job.failures, job.due, job.version, webhook_origin(job), job.accepted,
+        now, job.closes and closed_by(job.closes) or only)
       ends[n + 1], ends[n + 2] = ended_at, struct.pack('>I7c0', job.version, f)
       n = n + 2
     elseif may_have_attempts(job.failures, job.version, job.origin) then

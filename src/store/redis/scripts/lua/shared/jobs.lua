@@ -156,14 +156,26 @@ local function set_extension(job, block)
   if job.flags < 128 then job.flags = job.flags + 128 end
 end
 
--- The job's own lease (ms; extension.ts); nil = none.
-local function own_lease(job)
+-- The value of an option in the extension block (extension.ts), if it has so many bytes; nil = none.
+local function option_of(job, wanted, bytes)
   local tail, at, content = tail_of(job), 3, content_at(job)
   while at + 1 < content do
     local kind, length = tail:byte(at, at + 1)
-    if kind == 1 and length == 4 and at + 5 < content then return (struct.unpack('>I4', tail, at + 2)) end
+    if kind == wanted and length == bytes and at + 1 + bytes < content then return tail:sub(at + 2, at + 1 + bytes) end
     at = at + 2 + length
   end
+end
+
+-- The job's own lease (ms); nil = none.
+local function own_lease(job)
+  local lease = option_of(job, 1, 4)
+  return lease and (struct.unpack('>I4', lease))
+end
+
+-- The origin from which webhook-id derives: an edit keeps it for its new origin.
+local function webhook_origin(job)
+  local kept = job.version ~= job.origin and option_of(job, 8, 7)
+  return kept and (struct.unpack('>I7', kept)) or job.origin
 end
 
 -- Leases of processes are in :l, those of pulled jobs (instance 0) in :k: a search for the leases of a
