@@ -4,7 +4,7 @@
 
 import { expect } from 'vitest';
 import { Dice } from '../../scripts/dice.ts';
-import { extensionOf, replaceOptions, webhookOriginOf } from '../../src/core/extension.ts';
+import { extensionOf, replaceOptions, webhookOriginOf, withAgain } from '../../src/core/extension.ts';
 import type { JobKey, Lease, Owner, Priority, ReservedJob, Token, VersionedKey } from '../../src/core/job.ts';
 import { endStates, jobStates, priorities, pullOwner } from '../../src/core/job.ts';
 import type * as port from '../../src/ports/job-store.ts';
@@ -41,7 +41,10 @@ interface Operation {
   readonly part?: (answer: unknown) => unknown;
 }
 
-type Held = Pick<ReservedJob, keyof Lease | 'failures'>;
+type Held = Pick<ReservedJob, keyof Lease | 'failures'> & {
+  /** null: unknown */
+  readonly extension?: Buffer | null;
+};
 
 export class RandomOperations extends Dice {
   /** the last leases, most of them lost by now */
@@ -65,7 +68,7 @@ export class RandomOperations extends Dice {
     for (const lease of (answer as { jobs?: Held[] } | null)?.jobs ?? []) this.#leases.push(lease);
     const { pulled = [], poisoned = [] } = Object(answer) as Partial<port.Recovered>;
     this.#poisoned.push(...poisoned);
-    for (const { lease, failures } of pulled) this.#leases.push({ ...lease, failures });
+    for (const { lease, failures } of pulled) this.#leases.push({ ...lease, failures, extension: null });
     for (const { version } of Array.isArray(answer) ? (answer as { version?: number }[]) : [])
       if (version !== undefined) this.#versions.push(version);
     this.#leases.splice(0, this.#leases.length - 24);
@@ -221,8 +224,9 @@ export class RandomOperations extends Dice {
         ...leaseOf(lease),
         ...(verb !== 'ack' && this.chance(0.2) ? { ifExpired: true } : {}),
         attempt: verb !== 'ack' && this.chance(0.2) ? null : attemptOf(lease, end),
-        ...(verb === 'retry' && this.chance(0.2)
-          ? { extension: extensionOf({ again: this.below(9_000) }) as Buffer }
+        // The other options of the job stay, as with its notifier.
+        ...(verb === 'retry' && lease.extension !== null && this.chance(0.2)
+          ? { extension: withAgain(lease.extension, this.below(9_000)) }
           : {}),
         delayMs: this.pick([0, this.below(200), this.below(5_000)]),
         reason: this.pick(['attempts_exhausted', 'gone', 'no_retry'] as const),
