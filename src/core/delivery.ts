@@ -9,9 +9,10 @@ import { secretPrefix, signingSecrets } from './topic/secrets.ts';
 import type { Topic } from './topic/topic.ts';
 import type { TraceContext } from './trace-context.ts';
 
-/** The receiver's idempotency key: `msg_` + 25 characters [0-9a-z]. It is the same for every attempt and
- *  every version that keeps the origin, or that an edit made with it (extension.ts), and needs no storage: 128
- *  bits of a digest, without dot and without text of the user. The derivation must never change: receivers remember ids across an upgrade of dq. */
+/** The receiver's idempotency key: `msg_` + 25 characters [0-9a-z]. It is the same for every attempt, every
+ *  version that keeps the origin, and edits of the job (extension.ts). It needs no storage: 128 bits of a
+ *  digest, without dot and without text of the user. The derivation must never change: receivers remember ids
+ *  across an upgrade of dq. */
 export function webhookIdOf(
   job: JobKey & { readonly origin: Version; readonly extension?: Uint8Array | undefined },
 ): string {

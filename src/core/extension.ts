@@ -22,8 +22,8 @@ export interface JobOptions {
   readonly trace?: TraceContext | undefined;
   /** how often the job was snoozed; absent: never */
   readonly again?: number | undefined;
-  /** Of an edited job: the origin from which `webhook-id` derives. The edit gave the job a new origin, because
-   *  all versions of one origin have one body. */
+  /** Of an edited job: the origin from which `webhook-id` derives. The edit gave the job a new origin,
+   *  because all versions of one origin have one body. */
   readonly webhookOrigin?: number | undefined;
 }
 

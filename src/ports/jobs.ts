@@ -165,8 +165,8 @@ export interface EditItem extends JobKey, PushedParts {
 
 export type EditOutcome =
   /** delayed or ready → delayed or ready, as a new version of a new origin, with these parts; failures,
-   *  strikes and attempts stay. requeue: dead → delayed or ready, failures and strikes 0; attempts stay, and an
-   *  owed alert stays owed. */
+   *  strikes and attempts stay. requeue: dead → delayed or ready, failures and strikes 0; attempts stay, and
+   *  an owed alert stays owed. */
   | ({ readonly kind: 'edited'; readonly state: 'delayed' | 'ready' } & Reversioned)
   /** reserved: its attempt may be running */
   | { readonly kind: 'in_flight' }
@@ -355,8 +355,8 @@ export interface JobStore {
   /** Restarts the attempts of a dead letter. A repeat returns `not_dead`. DeadLetters.requeue does it in
    *  bulk. */
   requeue(keys: readonly VersionedKey[]): Promise<readonly RequeueOutcome[]>;
-  /** Gives the job another body and other options. Like a push it is rejected by a full store. A repeat returns
-   *  `other_version`. */
+  /** Gives the job another body and other options. Like a push it is rejected by a full store. A repeat
+   *  returns `other_version`. */
   edit(items: readonly EditItem[]): Promise<readonly EditOutcome[]>;
 
   /** delayed and due → ready, earliest first, equal ones by version, at most max (≤

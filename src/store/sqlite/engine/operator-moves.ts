@@ -1,6 +1,6 @@
-// Implements run, reschedule, requeue and edit: an operator's moves of one job. Each makes a new version and is
-// one step of its transaction, with all checks before the first write. Only an edit changes body, content type,
-// options and priority, under a new origin.
+// Implements run, reschedule, requeue and edit: an operator's moves of one job. Each makes a new version and
+// is one step of its transaction, with all checks before the first write. Only an edit changes body, content
+// type, options and priority, under a new origin.
 
 import type { VersionedKey } from '../../../core/job.ts';
 import { priorityCodes } from '../../../core/stored-codes.ts';

@@ -1,9 +1,9 @@
 #!lua
--- edit: gives delayed or ready jobs, and dead letters that it requeues, other content, as new versions of a new
---   origin.
+-- edit: gives delayed or ready jobs, and dead letters that it requeues, other content, as new versions of a
+--   new origin.
 -- @keys P
--- @args per job: topic, tag+id, the version that it must have, due (d<delay ms>, a<epoch ms> or '': it stays, of
---   a dead letter it becomes now), 1 = requeue a dead letter, flags as in push, tail, body that lies apart
+-- @args per job: topic, tag+id, the version that it must have, due (d<delay ms>, a<epoch ms> or '': it stays,
+--   of a dead letter it becomes now), 1 = requeue a dead letter, flags as in push, tail, body that lies apart
 -- @returns per job: kind (0 absent, 1 edited, 2 in flight, 3 dead, 4 it or a later version may be lost,
 --   5 another version, 6 not dead), version, due, state (before; edited: after), change (edited; journal)
 -- @writes its set, body, then record, its new set; numbers last
