@@ -10,7 +10,7 @@ import { openFilesMax } from '../config/open-files.ts';
 import { contractLimits } from '../contract/api/limits.ts';
 import { doctorSchema, doctorStateSchema } from '../contract/api/trial.ts';
 import { formatInstant } from '../core/duration.ts';
-import type { Finding } from '../doctor/finding.ts';
+import type { Finding } from '../core/finding.ts';
 import type { MasterQuestions } from '../process/master-questions.ts';
 import type { RoleContext } from '../process/role.ts';
 import { clearTimeout, setTimeout, wallNow } from '../runtime/time.ts';

@@ -4,16 +4,16 @@
 import type { Config } from '../config/options.ts';
 import { type AlertHook, parseAlertHook } from '../core/alert-receiver.ts';
 import { messageOf } from '../core/errors.ts';
+import { type Finding, findingsOf } from '../core/finding.ts';
 import { parseSmtpUrl } from '../core/url/server-url.ts';
 import { whyNoMail } from '../mail/smtp-sender.ts';
 import { openSocket } from '../runtime/dial.ts';
 import { monotonicNow } from '../runtime/time.ts';
 import { within } from '../runtime/timeout.ts';
-import { type Finding, of } from './finding.ts';
 import { doctorLimits } from './limits.ts';
 
-const ofMail = of('mail server');
-const ofHook = of('hook');
+const ofMail = findingsOf('mail server');
+const ofHook = findingsOf('hook');
 
 /** The topics of a running daemon. Rejects without one. */
 export interface MailTopicReader {
@@ -26,10 +26,10 @@ export async function checkMailServer(config: Config, { mailTopics }: MailTopicR
   const url = config['smtp.url'];
   // The check of the daemon says why it cannot be read.
   if (url === '') return withoutServer(await mailTopics(config.dataDir).catch(() => []));
-  const server = parseSmtpUrl(url);
-  if (!server.ok) return [];
-  const { host, port, login } = server.value;
-  const shown = `${host}:${port}`;
+  const parsed = parseSmtpUrl(url);
+  if (!parsed.ok) return [];
+  const { host, port, login } = parsed.value;
+  const server = `${host}:${port}`;
   const from = monotonicNow();
   const { alertConnectMs: connectMs } = doctorLimits;
   const times = { wholeMs: connectMs, connectMs, idleMs: connectMs };
@@ -37,25 +37,16 @@ export async function checkMailServer(config: Config, { mailTopics }: MailTopicR
   const why = await within(2 * connectMs, whyNoMail(url, times), () => new Error('no answer in time')).catch(
     messageOf,
   );
-  if (why !== null)
-    return [
-      ofMail('failed', `${shown}: ${why}; no alert by mail goes out: check smtp.url, then dq alert test`),
-    ];
+  if (why !== null) return [ofMail('failed', 'mail_failed', { server, why })];
   const ms = Math.ceil(monotonicNow() - from);
-  return [ofMail('ok', `${shown} ${login === null ? 'answers' : 'accepts the login'}, in ${ms} ms`)];
+  return [ofMail('ok', login === null ? 'mail_ok' : 'mail_login', { server, ms })];
 }
 
 function withoutServer(topics: readonly string[]): Finding[] {
   if (topics.length === 0) return [];
-  const shown = topics.slice(0, doctorLimits.heldShown).join(', ');
-  const others = topics.length - doctorLimits.heldShown;
-  const named = others > 0 ? `${shown} and ${others} more` : shown;
-  return [
-    ofMail(
-      'warning',
-      `smtp.url is not set, so no mail goes to the alert addresses of ${named}: set it, and reload`,
-    ),
-  ];
+  const named = { topics: topics.slice(0, doctorLimits.heldShown).join(', ') };
+  const more = topics.length - doctorLimits.heldShown;
+  return [ofMail('warning', 'mail_none', more > 0 ? { ...named, more } : named)];
 }
 
 /** One finding for each hook, in their order. Its URL holds a credential: only the host is shown. */
@@ -71,19 +62,16 @@ async function checkHook({ name, url }: AlertHook): Promise<Finding> {
   const { hostname, protocol, port } = new URL(url);
   const isTls = protocol === 'https:';
   const host = hostname.replace(/^\[|\]$/g, '');
-  const place = { host, port: Number(port) || (isTls ? 443 : 80) };
-  const shown = `${name} at ${hostname}:${place.port}`;
+  const address = { host, port: Number(port) || (isTls ? 443 : 80) };
+  const place = `${hostname}:${address.port}`;
   const from = monotonicNow();
   try {
     // The handshake, too: a robot with a wrong certificate gets no alert.
     const tls = isTls ? {} : null;
-    const socket = await openSocket({ ...place, timeoutMs: doctorLimits.alertConnectMs }, tls);
+    const socket = await openSocket({ ...address, timeoutMs: doctorLimits.alertConnectMs }, tls);
     socket.on('error', () => undefined).destroy();
-    return ofHook('ok', `${shown} accepts the connection, in ${Math.ceil(monotonicNow() - from)} ms`);
+    return ofHook('ok', 'hook_ok', { name, place, ms: Math.ceil(monotonicNow() - from) });
   } catch (error) {
-    return ofHook(
-      'failed',
-      `${shown}: ${messageOf(error)}; no alert reaches it: check alerts.hooks, then dq alert test ${name}`,
-    );
+    return ofHook('failed', 'hook_failed', { name, place, why: messageOf(error) });
   }
 }

@@ -7,11 +7,11 @@ import { BrokerError, type Dialing } from '../broker/wire.ts';
 import type { Config } from '../config/options.ts';
 import { type Broker, brokersOf, placeOfBroker } from '../core/broker.ts';
 import type { EgressPolicy } from '../core/egress-policy.ts';
+import { type Finding, findingsOf } from '../core/finding.ts';
 import { egressPolicyOf } from '../process/egress.ts';
 import { monotonicNow } from '../runtime/time.ts';
-import { type Finding, of } from './finding.ts';
 
-const finding = of('broker');
+const finding = findingsOf('broker');
 
 /** One finding for each broker, in their order. */
 export function checkBrokers(config: Config): Promise<Finding[]> {
@@ -20,31 +20,33 @@ export function checkBrokers(config: Config): Promise<Finding[]> {
 }
 
 async function checkBroker(broker: Broker, egress: EgressPolicy): Promise<Finding> {
-  const shown = `${broker.name} at ${placeOfBroker(broker)}`;
+  const { name, host, type } = broker;
+  const place = placeOfBroker(broker);
   const from = monotonicNow();
   try {
     const wire = await openWire(broker, dialingBy(egress, broker.port), 'dq-doctor', () => undefined);
     const ms = Math.ceil(monotonicNow() - from);
     await wire.close();
-    return finding('ok', `${shown} accepts the connection and the login, in ${ms} ms`);
+    return finding('ok', 'broker_ok', { name, place, ms });
   } catch (error) {
     if (!(error instanceof BrokerError)) throw error;
-    return finding('failed', `${shown}: ${error.reason} (${error.message}); ${remedyFor(broker, error)}`);
+    const values = { name, place, reason: error.reason, why: error.message, host, type };
+    return finding('failed', codeOf(broker, error), values);
   }
 }
 
-function remedyFor({ host, type, secure }: Broker, { reason }: BrokerError): string {
+function codeOf({ secure }: Broker, { reason }: BrokerError) {
   switch (reason) {
     case 'dns':
-      return `check the name ${host} in brokers`;
+      return 'broker_dns';
     case 'blocked_address':
-      return 'add the address to egress.allow, or remove it from egress.deny';
+      return 'broker_blocked';
     case 'tls':
-      return 'check that the port serves TLS, and set NODE_EXTRA_CA_CERTS for a private authority';
+      return 'broker_tls';
     case 'mq_refused':
-      return 'check user, password and virtual host in brokers, and the rights of the user';
+      return 'broker_refused';
     default:
-      return `check that the broker runs and that its port serves ${type}${secure ? ' with TLS' : ' without TLS'}`;
+      return secure ? 'broker_failed_tls' : 'broker_failed';
   }
 }
 

@@ -7,12 +7,12 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { type Config, compatPortsOf } from '../config/options.ts';
 import { messageOf } from '../core/errors.ts';
+import { type Finding, findingsOf } from '../core/finding.ts';
 import type { HeldTopics } from '../core/held-topics.ts';
 import { askMaster } from '../master/control/control-client.ts';
 import type { DaemonStatus } from '../master/control/control-protocol.ts';
 import { keyFileWarning, readKeyFile } from '../registry/sql/keys/key-file.ts';
 import { timeoutSignal } from '../runtime/time.ts';
-import { type Finding, of } from './finding.ts';
 import { doctorLimits } from './limits.ts';
 
 /** A running daemon as this program reads it. Each answer rejects with the reason. */
@@ -27,43 +27,46 @@ export interface DaemonReader {
 }
 
 export async function checkDaemon(config: Config, reader: DaemonReader): Promise<Finding[]> {
-  const finding = of('daemon');
+  const finding = findingsOf('daemon');
   let daemon: DaemonStatus | null;
   try {
     daemon = await statusOf(config.dataDir);
   } catch (error) {
-    return [finding('failed', `the daemon on ${config.dataDir} does not answer: ${messageOf(error)}`)];
+    return [finding('failed', 'daemon_silent', { directory: config.dataDir, why: messageOf(error) })];
   }
   if (daemon === null) {
     const files = checkFiles(config);
     return [
-      finding('ok', 'not running'),
+      finding('ok', 'daemon_none'),
       await checkPort(config['server.host'], config['server.port']),
       ...(await Promise.all(compatPortsOf(config).map(({ port }) => checkPort(config['compat.host'], port)))),
       ...files,
     ];
   }
   const restarts = daemon.processes.reduce((sum, one) => sum + one.restarts, 0);
-  const facts = `dq ${daemon.version}, pid ${daemon.processes[0]?.pid ?? '?'}, ${daemon.state}, ${restarts} restarts`;
+  const { version, state } = daemon;
+  const pid = daemon.processes[0]?.pid ?? '?';
   return [
-    finding(daemon.state === 'ready' ? 'ok' : 'warning', facts),
+    finding(state === 'ready' ? 'ok' : 'warning', 'daemon_ready', { version, pid, state, restarts }),
     ...(await checkWork(reader, config.dataDir)),
   ];
 }
 
 /** The store, what /readyz warns about, and the topics that hold jobs. */
 export async function checkWork(reader: DaemonReader, dataDir: string): Promise<Finding[]> {
-  const store = of('store');
+  const store = findingsOf('store');
   try {
     const { durability, warnings } = await reader.ready(dataDir);
     return [
-      store('ok', durability),
-      ...warnings.map((warning) => of('readyz')('warning', withoutDoctor(warning))),
+      store('ok', 'durability', { durability }),
+      ...warnings.map((warning) =>
+        findingsOf('readyz')('warning', 'readyz_warning', { warning: withoutDoctor(warning) }),
+      ),
       ...(await checkHeld(() => reader.held(dataDir))),
     ];
   } catch (error) {
     // Without the store, held topics fail with the same reason.
-    return [store('failed', messageOf(error))];
+    return [store('failed', 'store_failed', { why: messageOf(error) })];
   }
 }
 
@@ -78,49 +81,40 @@ async function statusOf(dataDir: string): Promise<DaemonStatus | null> {
 /** Topics that dq does not call, where jobs wait. /readyz names those that are unreadable or lack their
  *  broker. */
 async function checkHeld(read: () => ReturnType<DaemonReader['held']>): Promise<Finding[]> {
-  const finding = of('topics');
+  const finding = findingsOf('topics');
   try {
     const { topics, jobs, most } = await read();
     const others = most.filter(({ why }) => why !== 'unreadable' && why !== 'unknown_broker');
-    if (topics === 0) return [finding('ok', 'no waiting jobs are held')];
+    if (topics === 0) return [finding('ok', 'held_none')];
     if (others.length === 0) return [];
     const shown = others.slice(0, doctorLimits.heldShown);
     const named = shown.map((one) => `${one.topic} (${one.why.replaceAll('_', ' ')}, ${one.jobs} waiting)`);
     const more = topics - (most.length - others.length) - shown.length;
     if (more > 0) named.push(`and ${more} more, ${jobs} waiting in all held topics`);
-    return [
-      finding(
-        'warning',
-        `dq calls no job of these topics: ${named.join(', ')}; dq explain TOPIC says what to do`,
-      ),
-    ];
+    return [finding('warning', 'held_some', { topics: named.join(', ') })];
   } catch (error) {
-    return [finding('unknown', messageOf(error))];
+    return [finding('unknown', 'held_unknown', { why: messageOf(error) })];
   }
 }
 
 function checkPort(host: string, port: number): Promise<Finding> {
-  const finding = of('port');
-  if (port === 0) return Promise.resolve(finding('ok', 'dq will choose a free port'));
+  const finding = findingsOf('port');
+  if (port === 0) return Promise.resolve(finding('ok', 'port_any'));
   return new Promise((resolve) => {
     const server = createServer();
+    const place = `${host}:${port}`;
     server.once('error', (error: NodeJS.ErrnoException) => {
-      const at = `${host}:${port}`;
-      if (error.code !== 'EADDRINUSE') resolve(finding('failed', `cannot open ${at}: ${messageOf(error)}`));
+      if (error.code !== 'EADDRINUSE')
+        resolve(finding('failed', 'port_failed', { place, why: messageOf(error) }));
       else
         void isDq(host, port).then((own) =>
           resolve(
-            own
-              ? finding(
-                  'warning',
-                  `a dq of another data directory serves ${at}; to check it give -c or --data-dir`,
-                )
-              : finding('failed', `another program uses ${at}`),
+            own ? finding('warning', 'port_other_dq', { place }) : finding('failed', 'port_taken', { place }),
           ),
         );
     });
     server.listen({ host, port, exclusive: true }, () => {
-      server.close(() => resolve(finding('ok', `${host}:${port} is free`)));
+      server.close(() => resolve(finding('ok', 'port_free', { place })));
     });
   });
 }
@@ -141,28 +135,27 @@ async function isDq(host: string, port: number): Promise<boolean> {
 }
 
 function checkFiles(config: Config): Finding[] {
-  const finding = of('store');
+  const finding = findingsOf('store');
   const { dataDir } = config;
   const isEmbedded = config['mysql.url'] === '';
   const key = config.secretKeyFile || join(dataDir, 'secret.key');
   const jobs = join(dataDir, 'jobs.db');
   const files = isEmbedded ? [jobs, join(dataDir, 'registry.db')] : [jobs];
-  if (!files.some((path) => existsSync(path))) return [finding('ok', 'the first start creates it')];
+  if (!files.some((path) => existsSync(path))) return [finding('ok', 'store_later')];
   const missing = files.filter((path) => !existsSync(path));
-  if (missing.length > 0) return [finding('failed', `${missing.join(', ')} is missing: restore a backup`)];
+  if (missing.length > 0) return [finding('failed', 'store_missing', { files: missing.join(', ') })];
   const foreign = files.filter((path) => !isSqlite(path));
-  if (foreign.length > 0) return [finding('failed', `${foreign.join(', ')} is not a SQLite file`)];
+  if (foreign.length > 0) return [finding('failed', 'store_foreign', { files: foreign.join(', ') })];
   try {
-    if (isEmbedded && readKeyFile(key) === null)
-      return [finding('failed', `${key} is missing: without it the topics' secrets are lost`)];
+    if (isEmbedded && readKeyFile(key) === null) return [finding('failed', 'key_missing', { key })];
   } catch (error) {
-    return [finding('failed', messageOf(error))];
+    return [finding('failed', 'key_failed', { why: messageOf(error) })];
   }
   const open = isEmbedded ? keyFileWarning(key) : null;
-  if (open !== null) return [finding('warning', open)];
+  if (open !== null) return [finding('warning', 'key_open', { warning: open })];
   const log = statSync(`${jobs}-wal`, { throwIfNoEntry: false })?.size ?? 0;
-  const mebibytes = ((statSync(jobs).size + log) / 1024 / 1024).toFixed(1);
-  return [finding('ok', `${mebibytes} MiB; dq fsck checks it while dq runs`)];
+  const size = ((statSync(jobs).size + log) / 1024 / 1024).toFixed(1);
+  return [finding('ok', 'store_size', { size })];
 }
 
 function isSqlite(path: string): boolean {

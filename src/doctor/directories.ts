@@ -7,9 +7,9 @@ import { open, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { standardOutput } from '../config/options.ts';
 import { messageOf } from '../core/errors.ts';
+import { type Finding, findingsOf, type Judge } from '../core/finding.ts';
 import { limits } from '../core/limits.ts';
 import { monotonicNow } from '../runtime/time.ts';
-import { type Finding, of } from './finding.ts';
 import { doctorLimits } from './limits.ts';
 
 /** f_type of statfs(2): no reliable locks, fsync and shared memory. */
@@ -26,39 +26,31 @@ const remote: Readonly<Record<number, string>> = {
 const volatile: Readonly<Record<number, string>> = { 16914836: 'tmpfs', 2240043254: 'ramfs' };
 
 export async function checkDataDirectory(path: string): Promise<Finding[]> {
-  const finding = of('data directory');
-  const unusable = whyUnusable(path);
-  if (unusable !== null) return [finding('failed', unusable)];
+  const finding = findingsOf('data directory');
+  const unusable = whyUnusable(finding, path);
+  if (unusable !== null) return [unusable];
   const at = nearestExisting(path);
   const kind = statfsSync(at).type;
   const network = remote[kind];
-  if (network !== undefined)
-    return [
-      finding(
-        'failed',
-        `${path} is on ${network}: the store needs a local disk (locks, fsync, shared memory)`,
-      ),
-    ];
+  if (network !== undefined) return [finding('failed', 'directory_remote', { path, system: network })];
   const findings = [checkSpace(at), await checkSync(at)];
   const memory = volatile[kind];
   if (memory !== undefined)
-    return [finding('warning', `${path} is on ${memory}: a reboot loses everything`), ...findings];
+    return [finding('warning', 'directory_volatile', { path, system: memory }), ...findings];
   const mode = existsSync(path) ? statSync(path).mode & 0o777 : 0o700;
   if ((mode & 0o022) !== 0)
-    return [
-      finding('warning', `others may write to ${path} (mode 0${mode.toString(8)}): chmod 700`),
-      ...findings,
-    ];
-  return [finding('ok', existsSync(path) ? path : `${path} will be made`), ...findings];
+    return [finding('warning', 'directory_writable', { path, mode: mode.toString(8) }), ...findings];
+  return [existing(finding, path), ...findings];
 }
 
 export function checkLogDirectory(path: string): Finding {
-  const finding = of('log directory');
-  if (path === standardOutput) return finding('ok', 'the standard output');
-  const unusable = whyUnusable(path);
-  if (unusable !== null) return finding('failed', unusable);
-  return finding('ok', existsSync(path) ? path : `${path} will be made`);
+  const finding = findingsOf('log directory');
+  if (path === standardOutput) return finding('ok', 'log_output');
+  return whyUnusable(finding, path) ?? existing(finding, path);
 }
+
+const existing = (finding: Judge, path: string): Finding =>
+  finding('ok', existsSync(path) ? 'directory_ok' : 'directory_later', { path });
 
 /** Bytes that a process may write to the disk of a path. */
 export function freeBytesAt(path: string): number {
@@ -67,19 +59,18 @@ export function freeBytesAt(path: string): number {
 }
 
 function checkSpace(at: string): Finding {
-  const finding = of('disk space');
+  const finding = findingsOf('disk space');
   const bytes = freeBytesAt(at);
-  const free = `${(bytes / 1024 ** 3).toFixed(2)} GiB free`;
+  const free = (bytes / 1024 ** 3).toFixed(2);
   if (bytes < limits.startFreeBytes)
-    return finding('failed', `${free}: a start needs ${limits.startFreeBytes / 1024} KiB`);
-  if (bytes < doctorLimits.freeBytesWanted)
-    return finding('warning', `${free}: dq rejects pushes when the disk is full`);
-  return finding('ok', free);
+    return finding('failed', 'space_none', { free, least: limits.startFreeBytes / 1024 });
+  if (bytes < doctorLimits.freeBytesWanted) return finding('warning', 'space_low', { free });
+  return finding('ok', 'space_ok', { free });
 }
 
 /** Measures fdatasync: every push waits for one. */
 async function checkSync(at: string): Promise<Finding> {
-  const finding = of('disk sync');
+  const finding = findingsOf('disk sync');
   const path = join(at, `.dq-doctor-${process.pid}`);
   try {
     const page = Buffer.alloc(4096);
@@ -98,22 +89,22 @@ async function checkSync(at: string): Promise<Finding> {
     }
     times.sort((a, b) => a - b);
     const [median, worst] = [times[Math.floor(times.length / 2)] as number, times.at(-1) as number];
-    const facts = `fdatasync of 4 KiB: ${median.toFixed(2)} ms, the slowest of ${times.length} ${worst.toFixed(1)} ms`;
-    if (median > doctorLimits.syncSlowMs) return finding('warning', `${facts}: every push waits for one`);
-    return finding('ok', facts);
+    const values = { median: median.toFixed(2), count: times.length, worst: worst.toFixed(1) };
+    if (median > doctorLimits.syncSlowMs) return finding('warning', 'sync_slow', values);
+    return finding('ok', 'sync_ok', values);
   } catch (error) {
-    return finding('failed', `cannot write a file to the disk: ${messageOf(error)}`);
+    return finding('failed', 'sync_failed', { why: messageOf(error) });
   }
 }
 
-function whyUnusable(path: string): string | null {
+function whyUnusable(finding: Judge, path: string): Finding | null {
   const at = nearestExisting(path);
-  if (!statSync(at).isDirectory()) return `${at} is not a directory`;
+  if (!statSync(at).isDirectory()) return finding('failed', 'directory_none', { path: at });
   try {
     accessSync(at, constants.R_OK | constants.W_OK | constants.X_OK);
     return null;
   } catch (error) {
-    return `cannot use ${at}: ${messageOf(error)}`;
+    return finding('failed', 'directory_unusable', { path: at, why: messageOf(error) });
   }
 }
 

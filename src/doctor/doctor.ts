@@ -1,16 +1,16 @@
 // Runs the checks of `dq doctor` in their order. Leaves no change. An exception in one check is a finding;
 // the other checks go on.
 
-import { formatProblem } from '../config/given.ts';
+import { type ConfigProblem, formatProblem } from '../config/given.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { options } from '../config/options.ts';
 import { messageOf } from '../core/errors.ts';
+import { type CheckName, type Finding, findingsOf } from '../core/finding.ts';
 import { wallNow } from '../runtime/time.ts';
 import { checkHooks, checkMailServer, type MailTopicReader } from './alert-receivers.ts';
 import { checkBrokers } from './brokers.ts';
 import { checkDaemon, type DaemonReader } from './daemon.ts';
 import { checkDataDirectory, checkLogDirectory, freeBytesAt } from './directories.ts';
-import { type Finding, of } from './finding.ts';
 import { checkSpoolSpace, wantsJournal } from './journal.ts';
 import {
   checkAuthorities,
@@ -36,13 +36,13 @@ export async function runDoctor(
   add: (findings: readonly Finding[]) => void,
 ): Promise<boolean> {
   const check = async (
-    name: string,
+    name: CheckName,
     look: () => Finding | readonly Finding[] | Promise<Finding | readonly Finding[]>,
   ): Promise<void> => {
     try {
       add([await look()].flat());
     } catch (error) {
-      add([of(name)('failed', messageOf(error))]);
+      add([findingsOf(name)('failed', 'check_failed', { why: messageOf(error) })]);
     }
   };
   const slots = checked.ok ? checked.config['notifier.slots'] : options['notifier.slots'].default;
@@ -73,9 +73,13 @@ export async function runDoctor(
 }
 
 function configurationOf(checked: Checked): Finding[] {
-  const finding = of('configuration');
-  if (!checked.ok) return checked.problems.map((problem) => finding('failed', formatProblem(problem)));
+  const finding = findingsOf('configuration');
+  const all = (state: Finding['state'], problems: readonly ConfigProblem[]) =>
+    problems.map((one) => finding(state, 'configuration_problem', { problem: formatProblem(one) }));
+  if (!checked.ok) return all('failed', checked.problems);
   const { file, warnings } = checked;
-  if (warnings.length === 0) return [finding('ok', file ?? 'no file; defaults and environment')];
-  return warnings.map((warning) => finding('warning', formatProblem(warning)));
+  if (warnings.length > 0) return all('warning', warnings);
+  return [
+    file === null ? finding('ok', 'configuration_none') : finding('ok', 'configuration_file', { file }),
+  ];
 }

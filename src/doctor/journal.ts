@@ -5,40 +5,36 @@ import { statSync } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Config, journalModeOf } from '../config/options.ts';
-import { type Finding, of } from './finding.ts';
+import { type Finding, findingsOf } from '../core/finding.ts';
 import { doctorLimits } from './limits.ts';
 
-const finding = of('journal');
+const finding = findingsOf('journal');
 
 export const wantsJournal = (config: Config): boolean => journalModeOf(config) !== 'off';
 
 /** `packet`: max_allowed_packet. A batch that does not fit would stop the journal. */
 export function checkPacket(packet: number): Finding {
-  const facts = `max_allowed_packet of MySQL is ${packet}`;
-  if (packet >= doctorLimits.journalPacketBytes) return finding('ok', facts);
-  return finding('failed', `${facts}: set it to at least ${doctorLimits.journalPacketBytes}`);
+  const least = doctorLimits.journalPacketBytes;
+  return packet >= least
+    ? finding('ok', 'packet_ok', { packet })
+    : finding('failed', 'packet_small', { packet, least });
 }
 
 /** `server`: its name; `aheadMs`: of this machine, without the round trip. Empty: they agree. */
 export function checkClockOf(server: string, aheadMs: number): Finding[] {
   if (Math.abs(aheadMs) < doctorLimits.journalClockMs) return [];
-  const where = aheadMs > 0 ? 'ahead of' : 'behind';
-  const facts = `the clock of ${server} is ${Math.round(Math.abs(aheadMs))} ms ${where} the clock of this machine`;
-  return [
-    finding(
-      'warning',
-      `${facts}: a restore may take an older push for the newer one; synchronise both (chrony)`,
-    ),
-  ];
+  const ms = Math.round(Math.abs(aheadMs));
+  return [finding('warning', aheadMs > 0 ? 'clock_ahead' : 'clock_behind', { server, ms })];
 }
 
 /** `freeBytes`: of the disk of the data directory */
 export async function checkSpoolSpace(config: Config, freeBytes: number): Promise<Finding> {
   const used = await bytesIn(join(config.dataDir, 'spool'));
   const max = config['journal.spoolBytes'] * doctorLimits.journalEndsPart;
-  const facts = `${mebibytes(freeBytes)} MiB free for a spool of up to ${mebibytes(max)} MiB`;
-  if (used + freeBytes >= max) return finding('ok', facts);
-  return finding('warning', `${facts}: the disk is full before the spool is; lower journal.spoolBytes`);
+  const values = { free: mebibytes(freeBytes), max: mebibytes(max) };
+  return used + freeBytes >= max
+    ? finding('ok', 'spool_ok', values)
+    : finding('warning', 'spool_large', values);
 }
 
 const mebibytes = (bytes: number): number => Math.floor(bytes / 1024 ** 2);

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { type Kysely, sql } from 'kysely';
 import type { Config } from '../config/options.ts';
 import { DqError, messageOf } from '../core/errors.ts';
+import { type Finding, findingsOf } from '../core/finding.ts';
 import { limits } from '../core/limits.ts';
 import { parseMysqlUrl, placeOf } from '../core/url/server-url.ts';
 import { keyFileWarning } from '../registry/sql/keys/key-file.ts';
@@ -17,11 +18,10 @@ import { mysqlSchema } from '../registry/sql/schema/mysql-schema.ts';
 import type { RegistrySchema } from '../registry/sql/schema/registry-schema.ts';
 import { findRegistryId } from '../registry/sql/tables/registry-id.ts';
 import { monotonicNow, wallNow } from '../runtime/time.ts';
-import { type Finding, of } from './finding.ts';
 import { checkClockOf, checkPacket, wantsJournal } from './journal.ts';
 
 type Db = Kysely<RegistrySchema>;
-const finding = of('mysql');
+const finding = findingsOf('mysql');
 
 export interface MysqlFindings {
   readonly findings: readonly Finding[];
@@ -51,7 +51,7 @@ export async function checkMysql(config: Config): Promise<MysqlFindings> {
         @@max_allowed_packet AS packet, @@character_set_client AS sent,
         @@character_set_results AS \`read\``.execute(db);
     const ms = Math.ceil(monotonicNow() - from);
-    const reached = finding('ok', `${place} answers in ${ms} ms, version ${rows[0]?.version}`);
+    const reached = finding('ok', 'mysql_ok', { place, ms, version: String(rows[0]?.version) });
     const findings = [
       reached,
       ...flushOf(Number(rows[0]?.flush)),
@@ -65,7 +65,7 @@ export async function checkMysql(config: Config): Promise<MysqlFindings> {
     return { findings, isReached: true, registryId: (await registryIdOf(db)) ?? '' };
   } catch (error) {
     return {
-      findings: [finding('failed', `${place}: ${messageOf(error)}`)],
+      findings: [finding('failed', 'mysql_failed', { place, why: messageOf(error) })],
       isReached: false,
       registryId: null,
     };
@@ -85,24 +85,14 @@ async function checkTime(db: Db, place: string): Promise<Finding[]> {
 
 function flushOf(flush: number): Finding[] {
   if (flush === 1) return [];
-  return [
-    finding(
-      'warning',
-      `innodb_flush_log_at_trx_commit is ${flush}: a power cut of that machine loses changes of topics`,
-    ),
-  ];
+  return [finding('warning', 'mysql_flush', { flush })];
 }
 
 /** `sets`: of the connection, after dq asked for utf8mb4 */
 function charactersOf(sets: readonly (string | undefined)[]): Finding[] {
   const others = [...new Set(sets.filter((set) => set !== undefined && set !== 'utf8mb4'))];
   if (others.length === 0) return [];
-  return [
-    finding(
-      'failed',
-      `the connection has the character set ${others.join(', ')} although dq asks for utf8mb4: a proxy changes it; set it to utf8mb4 there`,
-    ),
-  ];
+  return [finding('failed', 'mysql_characters', { sets: others.join(', ') })];
 }
 
 /** Someone converted a table, or made it by hand. */
@@ -113,10 +103,7 @@ async function checkColumns(db: Db): Promise<Finding[]> {
     WHERE table_schema = DATABASE() AND table_name IN ('topic', 'token', 'schedule', 'audit', 'dq_job')
       AND character_set_name NOT IN ('utf8mb4', 'ascii') LIMIT 1`.execute(db);
   return rows.map(({ place, characters }) =>
-    finding(
-      'failed',
-      `${place} has the character set ${characters}, which lacks emoji and rare characters: change the column to utf8mb4, as in sql/mysql/dq.sql`,
-    ),
+    finding('failed', 'mysql_column', { column: place, set: characters }),
   );
 }
 
@@ -131,17 +118,17 @@ async function checkRegistry(db: Db, place: string, config: Config): Promise<Fin
   const keyPath = config.secretKeyFile || join(config.dataDir, 'secret.key');
   try {
     const step = await checkSchema(db, mysqlSchema, what);
-    if (step === 0) return [finding('ok', 'the first start or dq migrate creates the tables')];
+    if (step === 0) return [finding('ok', 'schema_later')];
     const newest = mysqlSchema.migrations.length;
     const schema =
       step === newest
-        ? finding('ok', `schema ${step}`)
-        : finding('warning', `schema ${step}: the next start or dq migrate updates it to ${newest}`);
+        ? finding('ok', 'schema_ok', { step })
+        : finding('warning', 'schema_old', { step, newest });
     await existingCipher(db, what, { keyPath, isShared: true, warn: () => {} });
     const open = existsSync(keyPath) ? keyFileWarning(keyPath) : null;
-    return [schema, ...(open === null ? [] : [finding('warning', open)])];
+    return [schema, ...(open === null ? [] : [finding('warning', 'key_open', { warning: open })])];
   } catch (error) {
     if (!(error instanceof DqError)) throw error;
-    return [finding('failed', error.message)];
+    return [finding('failed', 'registry_failed', { why: error.message })];
   }
 }

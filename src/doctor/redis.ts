@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { type Config, journalModeOf } from '../config/options.ts';
 import { durabilityOf, type JournalMode } from '../core/durability.ts';
 import { messageOf } from '../core/errors.ts';
+import { type Finding, findingsOf } from '../core/finding.ts';
 import { limits } from '../core/limits.ts';
 import { redisAddress } from '../core/url/redis-url.ts';
 import { askAndForget, openDatabase } from '../runtime/database.ts';
@@ -24,10 +25,9 @@ import { rightsOf } from '../store/redis/client/rights.ts';
 import { prefixOf } from '../store/redis/scripts/keys.ts';
 import { ofAnotherRegistry, readMarker } from '../store/redis/scripts/marker.ts';
 import { whyTooOld } from '../store/redis/shard/shard-servers.ts';
-import { type Finding, of } from './finding.ts';
 import { checkClockOf } from './journal.ts';
 
-const finding = of('redis');
+const finding = findingsOf('redis');
 
 /** Empty without Redis. `registryId`: of MySQL, '' = none yet, null = unknown. `isReached` false = one server
  *  is unavailable. */
@@ -44,7 +44,7 @@ export async function checkRedis(
 }
 
 async function checkServer(url: string, ours: string | null, journal: JournalMode) {
-  const { shown, user } = redisAddress(url);
+  const { shown: server, user } = redisAddress(url);
   let client: Client | null = null;
   let last: unknown;
   try {
@@ -64,71 +64,70 @@ async function checkServer(url: string, ours: string | null, journal: JournalMod
     const version = /^redis_version:(\S+)/m.exec(info)?.[1] ?? 'unknown';
     const findings = [
       tooOld === null
-        ? finding('ok', `${shown} answers in ${ms} ms, version ${version}`)
-        : finding('failed', `${shown}: ${tooOld}`),
+        ? finding('ok', 'redis_ok', { server, ms, version })
+        : finding('failed', 'redis_old', { server, why: tooOld }),
       ...(await unreachedMasters(client, limits.redisCallMs)).map(({ message }) =>
-        finding('failed', `${shown}: ${message}`),
+        finding('failed', 'redis_failed', { server, why: message }),
       ),
-      ...(await checkRights(client, shown, user)),
-      ...(await checkDurability(client, shown, journal)),
-      ...(await checkClocks(client, shown, journal !== 'off')),
+      ...(await checkRights(client, server, user)),
+      ...(await checkDurability(client, server, journal)),
+      ...(await checkClocks(client, server, journal !== 'off')),
       ofMarker(
         (await inTime(client.call('HGET', `${prefixOf(0)}:n`, 'marker'))) as string | null,
-        shown,
+        server,
         ours,
       ),
     ];
     return { findings, isReached: true };
   } catch (error) {
-    return { findings: [finding('failed', `${shown}: ${messageOf(last ?? error)}`)], isReached: false };
+    return {
+      findings: [finding('failed', 'redis_failed', { server, why: messageOf(last ?? error) })],
+      isReached: false,
+    };
   } finally {
     if (client !== null) await closeClient(client, limits.redisCloseMs);
   }
 }
 
-async function checkRights(client: Client, shown: string, user: string | null): Promise<Finding[]> {
+async function checkRights(client: Client, server: string, user: string | null): Promise<Finding[]> {
   const { refusal, warnings } = await rightsOf((name, ...args) => inTime(client.call(name, ...args)), user);
   return [
-    ...(refusal === null ? [] : [finding('failed', `${shown} ${refusal}`)]),
-    ...warnings.map((warning) => finding('warning', `${shown} ${warning}`)),
+    ...(refusal === null ? [] : [finding('failed', 'redis_rights', { server, why: refusal })]),
+    ...warnings.map((warning) => finding('warning', 'redis_rights', { server, why: warning })),
   ];
 }
 
-async function checkDurability(client: Client, shown: string, journal: JournalMode): Promise<Finding[]> {
+async function checkDurability(client: Client, server: string, journal: JournalMode): Promise<Finding[]> {
   let flat: string[];
   try {
     flat = (await inTime(client.call('CONFIG', 'GET', ...settingNames))) as string[];
   } catch (error) {
-    return [finding('unknown', `${shown}: cannot read the persistence settings (${messageOf(error)})`)];
+    return [finding('unknown', 'redis_settings_unknown', { server, why: messageOf(error) })];
   }
   const { durability, warnings } = redisDurabilityOf(readSettings(flat));
   return [
-    finding('ok', durabilityOf(durability, journal)),
-    ...warnings.map((warning) => finding('warning', `${shown}: ${warning}`)),
+    finding('ok', 'durability', { durability: durabilityOf(durability, journal) }),
+    ...warnings.map((warning) => finding('warning', 'redis_settings', { server, warning })),
   ];
 }
 
-async function checkClocks(client: Client, shown: string, journal: boolean): Promise<Finding[]> {
+async function checkClocks(client: Client, server: string, journal: boolean): Promise<Finding[]> {
   const clocks = await inTime(clocksOf(client));
-  const warnings = new ClockWarnings().of(shown, clocks);
+  const warnings = new ClockWarnings().of(server, clocks);
   if (warnings.length === 0 && journal)
-    return clocks.flatMap(({ node, aheadMs }) => checkClockOf(`Redis at ${node || shown}`, aheadMs));
-  return warnings.map((warning) => finding('warning', warning));
+    return clocks.flatMap(({ node, aheadMs }) => checkClockOf(`Redis at ${node || server}`, aheadMs));
+  return warnings.map((warning) => finding('warning', 'redis_clock', { warning }));
 }
 
-function ofMarker(text: string | null, shown: string, ours: string | null): Finding {
-  if (text === null) return finding('ok', `${shown} has no marker yet: the first start writes it`);
+function ofMarker(text: string | null, server: string, ours: string | null): Finding {
+  if (text === null) return finding('ok', 'marker_none', { server });
   const marker = readMarker(text);
-  if (typeof marker === 'string') return finding('failed', `${shown} is not ours: ${marker}`);
+  if (typeof marker === 'string') return finding('failed', 'marker_wrong', { server, why: marker });
   const { shardId, registryId } = marker;
-  if (ours === null)
-    return finding(
-      'unknown',
-      `${shown} belongs to the registry ${registryId}; the id of the own registry is unknown`,
-    );
+  if (ours === null) return finding('unknown', 'marker_unknown', { server, registry: registryId });
   return ours === registryId
-    ? finding('ok', `${shown} belongs to this registry: shard ${shardId} of ${registryId}`)
-    : finding('failed', `${shown} is not ours: ${ofAnotherRegistry(registryId, ours || 'new')}`);
+    ? finding('ok', 'marker_ok', { server, shard: shardId, registry: registryId })
+    : finding('failed', 'marker_wrong', { server, why: ofAnotherRegistry(registryId, ours || 'new') });
 }
 
 /** null = cannot read registry.db; the check of the store reports the reason. */

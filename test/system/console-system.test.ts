@@ -75,6 +75,19 @@ it('the doctor runs the checks when it is opened, and lists the worst first', as
   expect(results).toEqual([...results].sort((a, b) => order.indexOf(a) - order.indexOf(b)));
 });
 
+it('in Chinese, findings of the doctor and descriptions of options are Chinese, and can be searched', async () => {
+  const page = await site.open('/doctor', { locale: 'zh-CN' });
+  const row = (name: RegExp) => page.getByRole('row', { name }).waitFor();
+  await row(/磁盘同步.*4 KiB 的 fdatasync：[\d.]+ ms/s);
+  await row(/数据目录/);
+  await row(/打开文件数.*64 个槽位时/s);
+  await page.goto(`${site.url}/configuration`);
+  await row(/server\.port.*HTTP API 的端口。0 表示选择空闲端口并输出/s);
+  await page.getByRole('textbox', { name: '搜索' }).last().fill('死信保留的时间');
+  await row(/dead\.retention/);
+  await page.getByText('HTTP API 的端口').waitFor({ state: 'hidden' });
+});
+
 it('alerts name the recipients and what is missing for mails; the overview has the ends of incidents', async () => {
   const page = await site.open('/alerts');
   for (const text of ['No mail server. Set smtp.url.', 'ops@example.org', 'No open incidents'])

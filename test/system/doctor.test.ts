@@ -18,7 +18,7 @@ import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
 import { describe, expect, it, vi } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
-import type { Finding } from '../../src/doctor/finding.ts';
+import type { Finding } from '../../src/core/finding.ts';
 import { checkAuthorities, checkNode, checkOpenFiles, checkProxy } from '../../src/doctor/machine.ts';
 import { CallBudget } from '../../src/notifier/call-budget.ts';
 import { IncidentFiles, newIncident } from '../../src/process/incident-files.ts';

@@ -1,12 +1,17 @@
 // The texts of the console that are found by a code which the compiler does not know: each has one. Their
 // values, and the code of a newer version.
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
+import { options } from '../../src/config/options.ts';
 import { enServer } from '../../src/console/web/words/en-server.ts';
-import { codeOf, filled, partsOf } from '../../src/console/web/words/filled.ts';
 import { texts } from '../../src/console/web/words/texts.ts';
+import { zhDoctor } from '../../src/console/web/words/zh-doctor.ts';
+import { zhOptions } from '../../src/console/web/words/zh-options.ts';
+import { zhReasons } from '../../src/console/web/words/zh-reasons.ts';
 import { zhServer } from '../../src/console/web/words/zh-server.ts';
 import { capacityCodes } from '../../src/core/capacity-reasons.ts';
+import { codeOf, filled, partsOf } from '../../src/core/filled.ts';
+import { checkNames, type FindingCode, findingTexts } from '../../src/core/finding.ts';
 import { topicFields } from '../../src/core/topic/fields.ts';
 import { apiName } from '../../src/core/topic/settings.ts';
 
@@ -17,11 +22,38 @@ it('each topic field has a label', () => {
   expect(missing).toEqual([]);
 });
 
-it('each reason of a topic without calls has Chinese sentences', () => {
-  const missing = capacityCodes
-    .flatMap((code) => [`reason_${code}`, `remedy_${code}`])
-    .filter((key) => !Object.hasOwn(zhServer, key));
-  expect(missing).toEqual([]);
+it.each([
+  [
+    'reason why jobs are not called',
+    zhReasons,
+    capacityCodes.flatMap((code) => [`reason_${code}`, `remedy_${code}`]),
+  ],
+  ['option', zhOptions, Object.keys(options).map((name) => `option_${name}`)],
+  [
+    'check and finding of doctor',
+    zhDoctor,
+    [
+      ...checkNames.map((name) => `check_${name}`),
+      ...Object.keys(findingTexts).map((code) => `finding_${code}`),
+    ],
+  ],
+])('each %s has a Chinese text, and no text is left over', (_what, own, keys) => {
+  expect(Object.keys(own).toSorted()).toEqual(keys.toSorted());
+});
+
+it('doctor: each finding has its values in Chinese, too', () => {
+  const namesIn = (text: string) => [...new Set(text.match(/\{\w+\}/g))].toSorted();
+  for (const [code, text] of Object.entries(findingTexts))
+    expect(namesIn(zhDoctor[`finding_${code as FindingCode}`]), code).toEqual(namesIn(text));
+});
+
+it('doctor: each finding is made by a check', () => {
+  const folder = new URL('../../src/doctor/', import.meta.url);
+  const checks = readdirSync(folder).map((name) => readFileSync(new URL(name, folder), 'utf8'));
+  const unused = Object.keys(findingTexts).filter(
+    (code) => !checks.some((text) => text.includes(`'${code}'`)),
+  );
+  expect(unused).toEqual([]);
 });
 
 it('each remedy that names a command or a call has words of the page, in both languages', () => {
@@ -36,7 +68,7 @@ it('each remedy that names a command or a call has words of the page, in both la
   const keys = [...new Set(speak.map(([, code]) => `remedy_${code}`))];
   expect(keys.length).toBeGreaterThan(15);
   expect(keys.filter((key) => !Object.hasOwn(enServer, key))).toEqual([]);
-  const own = [...Object.entries(enServer), ...Object.entries(zhServer)];
+  const own = [...Object.entries(enServer), ...Object.entries(zhReasons)];
   expect(own.filter(([key, text]) => key.startsWith('remedy_') && /\bdq [a-z]/.test(text))).toEqual([]);
 });
 
@@ -46,7 +78,7 @@ it('a code without a text is shown without the prefix of its key', () => {
 
 it('Chinese: the reason of an unavailable store has the counts and the cause where the server sent them', () => {
   const reason = (values: Record<string, string | number>) =>
-    filled(zhServer.reason_store_unavailable, { code: 'disk_full', ...values });
+    filled(zhReasons.reason_store_unavailable, { code: 'disk_full', ...values });
   expect(reason({ failing: 1, partitions: 4 })).toBe(
     '存储不可用（disk_full），1/4 个分区最近一次领取任务失败',
   );
@@ -58,7 +90,8 @@ it('no text has a bracket, which would make a part of it optional', () => {
 });
 
 it.each([1, 2])('no text shows a brace when its values are %i, whole or in parts', (value) => {
-  const all = [...Object.values(texts).flat(), ...Object.values(zhServer)];
+  const served = [zhServer, zhReasons, zhDoctor, findingTexts].flatMap((part) => Object.values<string>(part));
+  const all = [...Object.values(texts).flat(), ...served];
   const shown = all.flatMap((text) => {
     const values = Object.fromEntries([...text.matchAll(/\{(\w+)/g)].map(([, name = '']) => [name, value]));
     const parts = partsOf(text, values).map((part, n) => (n % 2 === 0 ? part : String(values[part])));

@@ -49,6 +49,9 @@ it('held topics: those that /readyz names are not repeated', async () => {
 it('a store that is unavailable: one row', async () => {
   const away = () => Promise.reject(new Error('store: unavailable'));
   expect(await checkWork({ ready: away, held: away }, 'data')).toEqual([
-    { check: 'store', state: 'failed', about: 'store: unavailable' },
+    {
+      ...{ check: 'store', state: 'failed', about: 'store: unavailable' },
+      ...{ code: 'store_failed', values: { why: 'store: unavailable' } },
+    },
   ]);
 });

@@ -4,6 +4,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { texts } from '../../src/console/web/words/texts.ts';
+import { zhDoctor } from '../../src/console/web/words/zh-doctor.ts';
+import { zhOptions } from '../../src/console/web/words/zh-options.ts';
+import { zhReasons } from '../../src/console/web/words/zh-reasons.ts';
 import { zhServer } from '../../src/console/web/words/zh-server.ts';
 
 const manual = join(import.meta.dirname, '../../src/manual');
@@ -27,7 +30,8 @@ it('manual and console: use the terms of the glossary, not their synonyms', () =
     names.map((name) => [`src/manual/zh/${name}`, read(`zh/${name}`).replace(glossary, '')]),
   );
   for (const [key, [, text]] of Object.entries(texts)) written.set(`texts.ts: ${key}`, text);
-  for (const [key, text] of Object.entries(zhServer)) written.set(`zh-server.ts: ${key}`, text);
+  for (const part of [zhServer, zhReasons, zhDoctor, zhOptions])
+    for (const [key, text] of Object.entries(part)) written.set(`words/zh-*.ts: ${key}`, text);
   const found: string[] = [];
   for (const [place, text] of written)
     for (const { term, synonyms } of entries)

@@ -5,11 +5,11 @@
 import type { Command } from 'commander';
 import { loadConfig } from '../../config/load.ts';
 import type { SummaryJson } from '../../contract/api/stats.ts';
+import type { Finding } from '../../core/finding.ts';
 import type { TopicJson } from '../../core/topic/settings.ts';
 import type { MailTopicReader } from '../../doctor/alert-receivers.ts';
 import type { DaemonReader } from '../../doctor/daemon.ts';
 import { runDoctor } from '../../doctor/doctor.ts';
-import type { Finding } from '../../doctor/finding.ts';
 import { doctorLimits } from '../../doctor/limits.ts';
 import { ApiClient } from '../daemon/api-client.ts';
 import { findDaemon } from '../daemon/find-daemon.ts';
@@ -29,7 +29,7 @@ export function register(program: Command): void {
     .description('check this machine and the configuration')
     .option('-c, --config <file>', 'instead of $DQ_CONFIG, ./dq.yaml, /etc/dq/dq.yaml')
     .option('--data-dir <dir>', 'data directory instead of the configured one (DQ_DATA_DIR)')
-    .option('--json', 'a list of {check, state, about}')
+    .option('--json', 'a list of {check, state, code, values, about}')
     .addHelpText(
       'after',
       '\nExit codes: 1 a check failed, 75 Redis or MySQL is unavailable, 78 configuration',

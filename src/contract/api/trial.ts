@@ -1,6 +1,7 @@
 // The trial and the checks, which the port of the console alone serves.
 
 import { Type } from 'typebox';
+import { checkNames, findingStates } from '../../core/finding.ts';
 import { contractLimits } from './limits.ts';
 import {
   AttemptReason,
@@ -104,9 +105,14 @@ const Doctor = closed(
     findings: Type.Array(
       closed(
         {
-          check: text('what was checked', 'disk sync'),
-          state: Type.Enum(['ok', 'warning', 'failed', 'unknown'], { description: 'as in dq doctor --json' }),
-          about: text('the fact and the remedy', 'fdatasync of 4 KiB: 0.80 ms'),
+          check: Type.Enum(checkNames, { description: 'what was checked' }),
+          state: Type.Enum(findingStates, { description: 'as in dq doctor --json' }),
+          code: text('stable; decide by it, not by the text', 'space_low'),
+          values: Type.Record(Type.String(), Type.Union([Type.String(), Type.Number()]), {
+            description: 'of the text',
+            examples: [{ free: '0.80' }],
+          }),
+          about: text('the fact and the remedy', '0.80 GiB free: dq rejects pushes when the disk is full'),
         },
         { title: 'Finding' },
       ),

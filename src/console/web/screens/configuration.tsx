@@ -7,7 +7,7 @@ import { usePoll } from '../api/poll.ts';
 import { List } from '../parts/list.tsx';
 import { Card, ClearFilters, CopyButton, Head, LoadError, Strip, Toggle } from '../parts/parts.tsx';
 import { place, setQuery } from '../router.ts';
-import { t } from '../words/words.ts';
+import { langOf, serverText, t } from '../words/words.ts';
 
 type Option = ConfigJson['items'][number];
 
@@ -21,7 +21,9 @@ export function Screen() {
     ({ name, value, help, source, next, needsRestart }) =>
       (!changed || source !== 'default' || next !== null) &&
       (!restart || needsRestart) &&
-      [name, value, help].some((part) => part.toLowerCase().includes(text.toLowerCase())),
+      [name, value, help, helpOf({ name, help })].some((part) =>
+        part.toLowerCase().includes(text.toLowerCase()),
+      ),
   );
   const pending = (data?.items ?? []).filter(({ next }) => next !== null);
   return (
@@ -80,6 +82,13 @@ export function Screen() {
   );
 }
 
+const helpOf = ({ name, help }: Pick<Option, 'name' | 'help'>): string => serverText(`option_${name}`, help);
+
+function Help(option: Option) {
+  const text = helpOf(option);
+  return <span lang={langOf(text, option.help)}>{text}</span>;
+}
+
 const originOf = ({ source, origin }: Option): string =>
   source === 'default' ? t('origin_default') : `${t(`origin_${source}`)} ${origin}`;
 
@@ -113,10 +122,12 @@ const Options = ({
     columns={{
       name: {
         head: t('option'),
-        cell: ({ name, help }) => (
+        cell: (option) => (
           <span class="two">
-            <span class="mono">{name}</span>
-            <small lang="en">{help}</small>
+            <span class="mono">{option.name}</span>
+            <small>
+              <Help {...option} />
+            </small>
           </span>
         ),
       },
@@ -143,7 +154,7 @@ const Options = ({
           <Value {...option} />
         </p>
         <p class="faint text">
-          {originOf(option)} · <span lang="en">{option.help}</span>
+          {originOf(option)} · <Help {...option} />
         </p>
       </>
     )}

@@ -21,7 +21,7 @@ import {
   Waiting,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
-import { t } from '../words/words.ts';
+import { langOf, serverText, t } from '../words/words.ts';
 
 type State = DoctorJson['findings'][number]['state'];
 /** The gravest first, as the list shows them. */
@@ -92,6 +92,11 @@ function subOf({ state, startedAt, endedAt }: DoctorJson) {
   return <Time at={from} text={text} />;
 }
 
+function About({ code, values, about }: DoctorJson['findings'][number]) {
+  const text = serverText(`finding_${code}`, about, values);
+  return <span lang={langOf(text, about)}>{text}</span>;
+}
+
 function Findings({ run: { state, findings } }: { run: DoctorJson }) {
   const sorted = (Object.keys(colours) as State[]).flatMap((one) =>
     findings.filter((finding) => finding.state === one),
@@ -124,13 +129,13 @@ function Findings({ run: { state, findings } }: { run: DoctorJson }) {
             },
             check: {
               head: t('check'),
-              cell: ({ check }) => check,
-              card: ({ check }) => <span class="name grow">{check}</span>,
+              cell: ({ check }) => serverText(`check_${check}`, check),
+              card: ({ check }) => <span class="name grow">{serverText(`check_${check}`, check)}</span>,
             },
             finding: {
               head: t('finding'),
               look: 'text',
-              cell: ({ about }) => <span lang="en">{about}</span>,
+              cell: About,
             },
           }}
           card={{ row: ['check', 'result'], soft: ['finding'] }}

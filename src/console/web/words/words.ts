@@ -2,16 +2,17 @@
 // loads Chinese only when it is chosen.
 
 import { signal } from '@preact/signals';
+import { codeOf, filled, partsOf } from '../../../core/filled.ts';
 import { remember } from '../remembered.ts';
 import { en } from './en.ts';
-import { codeOf, filled, partsOf } from './filled.ts';
 
 export type Language = 'en' | 'zh';
 export type Word = keyof typeof en;
 
 export const language = signal<Language>(document.documentElement.lang.startsWith('zh') ? 'zh' : 'en');
+type Texts = Readonly<Record<string, string>>;
 /** by code; empty in English */
-const server = signal<Readonly<Record<string, string>>>({});
+const server = signal<Texts>({});
 const table = signal<Readonly<Record<Word, string>>>(en);
 
 /** `values`: as filled() takes them. A page from before an upgrade may get a code that it has no text for:
@@ -34,25 +35,56 @@ export function wordOf(key: string, other: string): string {
   return Object.hasOwn(en, key) ? t(key as Word) : other;
 }
 
-/** A sentence of the server in the language of the page, by its code; `other`: its own, English words. */
+const reasons = () => import('./zh-reasons.ts').then(({ zhReasons }) => zhReasons);
+const doctor = () => import('./zh-doctor.ts').then(({ zhDoctor }) => zhDoctor);
+const options = () => import('./zh-options.ts').then(({ zhOptions }) => zhOptions);
+/** Chinese texts of few screens, by the beginning of their keys: each part is loaded for the first of them. */
+const parts: Readonly<Record<string, () => Promise<Texts>>> = {
+  ...{ reason: reasons, remedy: reasons },
+  ...{ check: doctor, finding: doctor },
+  option: options,
+};
+const loading = new Set<() => Promise<Texts>>();
+const asked = new Set<() => Promise<Texts>>();
+let chinese: Texts = {};
+
+/** A sentence of the server in the language of the page, by its code; `other`: its own, English words. '' while
+ *  it is loaded. */
 export function serverText(
   key: string,
   other: string,
   values: Readonly<Record<string, string | number>> = {},
 ): string {
   const text = server.value[key];
-  return text === undefined ? other : filled(text, values);
+  if (text !== undefined) return filled(text, values);
+  const load = parts[key.slice(0, key.indexOf('_'))];
+  if (language.value === 'en' || load === undefined) return other;
+  if (!asked.has(load)) void addPart(load);
+  return loading.has(load) ? '' : other;
 }
 
+/** Without the part, the page shows the words of the server. */
+async function addPart(load: () => Promise<Texts>): Promise<void> {
+  asked.add(load);
+  loading.add(load);
+  const part = await load().catch(() => ({}));
+  loading.delete(load);
+  chinese = { ...chinese, ...part };
+  if (language.value === 'zh') server.value = chinese;
+}
+
+/** Of a sentence of the server that has no Chinese words. */
+export const langOf = (text: string, other: string): 'en' | undefined =>
+  language.value === 'zh' && text === other ? 'en' : undefined;
+
 export async function choose(next: Language): Promise<void> {
-  const [words, sentences] =
-    next === 'zh'
-      ? await Promise.all([
-          import('./zh.ts').then(({ zh }) => zh),
-          import('./zh-server.ts').then(({ zhServer }) => zhServer),
-        ])
-      : [en, {}];
-  server.value = sentences;
+  let words = en;
+  if (next === 'zh') {
+    const [{ zh }, { zhServer }] = await Promise.all([import('./zh.ts'), import('./zh-server.ts')]);
+    words = zh;
+    chinese = { ...chinese, ...zhServer };
+  }
+  server.value = next === 'zh' ? chinese : {};
   table.value = words;
   language.value = next;
   document.documentElement.lang = next === 'zh' ? 'zh-CN' : 'en';

@@ -1,15 +1,9 @@
-// The server's sentences in Chinese, by code: problems of the API, why jobs of a topic are not called, and
-// what the configuration leaves behind.
-// English pages show the sentences of the server itself. The compiler checks that no code lacks a text.
+// The server's sentences in Chinese that any screen may show, by code: problems of the API, and what the
+// configuration leaves behind. English pages show the sentences of the server itself. The compiler checks that
+// no code lacks a text.
 
-import type { CapacityReason } from '../../../core/capacity-reasons.ts';
 import type { ErrorCode } from '../../../core/errors.ts';
 import type { LeftBehind } from '../../../core/left-behind.ts';
-
-type ServerKey =
-  | `${'reason' | 'remedy'}_${CapacityReason['code']}`
-  | `problem_${ErrorCode}`
-  | `left_${LeftBehind['code']}`;
 
 export const zhServer = {
   problem_invalid: '请求无效：{detail}',
@@ -67,73 +61,4 @@ export const zhServer = {
   left_redis: '注册表列出 {servers}，未设置 redis 时其中的任务不投递。请重新设置 redis 并运行 dq restart',
   left_mysql:
     '注册表原来在 MySQL {server}，未设置 mysql.url 时其中的主题和令牌不生效。请重新设置 mysql.url，或删除 registry-copy.json',
-
-  reason_unknown_topic: '此通知进程不知道这个主题',
-  remedy_unknown_topic: '请先注册主题。新主题 2 秒内在各处生效',
-  reason_unknown_topics: '此通知进程启动后还没有读到主题：注册表没有应答',
-  remedy_unknown_topics: '请检查注册表：运行体检',
-  reason_unreadable_topic: '无法读取已保存的主题记录',
-  remedy_unreadable_topic: '请重写或删除此主题。错误日志写明原因',
-  reason_pulled: '客户端拉取该主题的任务，dq 不回调',
-  remedy_pulled: '启动拉取任务的客户端',
-  reason_cannot_be_called: '无法调用已保存的主题：{failure}',
-  remedy_cannot_be_called: '请修改主题设置。修改之前任务暂缓',
-  reason_unknown_broker: '配置的 brokers 中没有“{broker}”，任务暂缓投递',
-  remedy_unknown_broker: '请在 brokers 中添加它并重新加载 dq，或修改主题的消息代理',
-  reason_paused: '主题已暂停',
-  remedy_paused: '恢复主题后继续投递',
-  reason_offline: '主题已下线',
-  remedy_offline: '恢复主题后继续投递',
-  reason_no_share: '并发或速率小于通知进程数（{notifiers}），此进程分到 0',
-  remedy_no_share: '由 {callers} 调用。若要每个进程都调用，请把过小的并发和速率提高到 {notifiers}',
-  reason_concurrency_reached:
-    '正在进行 {running}/{limit} 个调用（并发 {concurrency}，{notifiers} 个通知进程）',
-  remedy_concurrency_reached: '加快接收方的应答；接收方应答及时的，可提高并发',
-  reason_half_of_slots: '正在进行 {running} 个调用。一个主题最多占 {slots} 个槽位的一半（{limit}）',
-  remedy_half_of_slots: '加快接收方的应答；接收方应答及时的，可提高 notifier.slots 或 notifier.workers',
-  reason_rate_reached: '每秒 {rate} 次的速率（设置为 {whole}）已用完，{wait}后才能开始下一次调用',
-  remedy_rate_reached: '请等待，或提高速率（0 表示不限）',
-  reason_no_free_slot:
-    '已用 {used}/{slots} 个槽位，最后 {kept} 个留给最近成功且没有调用的 {keptTopics} 个主题',
-  remedy_no_free_slot: '提高 notifier.slots 或 notifier.workers',
-  reason_ailing: '连续 {attemptsInRow} 次尝试没有到达接收方。dq 只探测，正在进行的调用有 {running} 个',
-  remedy_ailing: '成功一次即解除。可做一次测试调用',
-  reason_ramping: '接收方在故障后恢复应答，主题暂时只用 {limit}/{calls} 个并发调用，正在进行 {running} 个',
-  remedy_ramping: '请等待。一秒内多数调用到达接收方，限额就加倍',
-  reason_slowed_down: '接收方要求放慢（429，或带 Retry-After 的 503），{wait}后再调用，正在进行 {running} 个',
-  remedy_slowed_down: '请等待。也可以按接收方的能力设置主题的 rate',
-  reason_slow_calls: '有调用超过 {patience}，此主题的新调用只做探测，正在进行的调用有 {running} 个',
-  remedy_slow_calls: '成功或快速应答一次即解除。请检查接收方为何挂起',
-  reason_origin_ailing:
-    '{origin} 没有应答。所有主题合计最多同时探测 {probesMax} 个，正在进行的探测有 {probes} 个',
-  remedy_origin_ailing: '恢复回调地址的服务器或消息代理，应答一次即解除',
-  reason_lookup_queued: '主机名 {host} 的解析在排队',
-  remedy_lookup_queued: '检查本机的 DNS 服务器：挂起的解析会拖延其他解析',
-  reason_isolation: '一个可能使通知进程崩溃的任务正在单独投递，其他任务等它结束',
-  remedy_isolation: '请等待。错误日志写明通知进程的崩溃',
-  reason_isolation_pause: '此主题有任务单独投递过，{wait}内其他主题优先',
-  remedy_isolation_pause: '请等待。错误日志写明通知进程的崩溃',
-  reason_settling: '{unsettled} 个结果在等存储应答，{waiting}/{partitions} 个分区不取新任务',
-  remedy_settling: '请检查存储：运行体检',
-  reason_store_unavailable:
-    '存储不可用（{code}）[，{failing}/{partitions} 个分区最近一次领取任务失败][：{why}]',
-  remedy_store_unavailable: '请检查存储：运行体检',
-  reason_healing: '存储的 {healing}/{partitions} 个分区丢失了变更，在删除恢复出来的已取消任务之前暂缓投递',
-  remedy_healing: '请等待。变更日志页显示恢复进度',
-  reason_standby: '此通知进程在等重新加载结束',
-  remedy_standby: '请等待。进程页显示各代进程',
-  reason_not_leader: '此实例为备用，由另一个实例投递',
-  remedy_not_leader: '请查看正在投递的实例',
-  reason_no_deliveries: 'dq 以 --no-deliveries 启动',
-  remedy_no_deliveries: '停止 dq，去掉 --no-deliveries 再启动',
-  reason_draining: '此通知进程即将退出，正在进行 {running} 个调用',
-  remedy_draining: '请等待后继进程，或启动 dq',
-  reason_no_ready_job: '主题没有待投递的任务：{delayed} 个延迟中，{reserved} 个投递中，{dead} 个死信',
-  remedy_no_ready_job: '延迟的任务到期后投递，死信可重新投递',
-  reason_not_promoted: '任务 {id} 已到期 {late}，dq-timer（profile: small 时为 dq-upkeep）尚未处理',
-  remedy_not_promoted: '进程页显示该进程',
-  reason_no_notifier: '此实例没有就绪的通知进程',
-  reason_no_caller: '只有 {callers} 可以调用此主题，且均未就绪',
-  remedy_no_caller: '进程页显示各进程。错误日志写明原因',
-  remedy_no_notifier: '进程页显示各进程。错误日志写明原因',
-} satisfies Record<ServerKey, string>;
+} satisfies Record<`problem_${ErrorCode}` | `left_${LeftBehind['code']}`, string>;
