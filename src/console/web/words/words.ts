@@ -38,18 +38,20 @@ export function wordOf(key: string, other: string): string {
 const reasons = () => import('./zh-reasons.ts').then(({ zhReasons }) => zhReasons);
 const doctor = () => import('./zh-doctor.ts').then(({ zhDoctor }) => zhDoctor);
 const options = () => import('./zh-options.ts').then(({ zhOptions }) => zhOptions);
-/** Chinese texts of few screens, by the beginning of their keys: each part is loaded for the first of them. */
+/** Chinese texts of few screens, by the beginning of their keys. The first text that is shown loads its part. */
 const parts: Readonly<Record<string, () => Promise<Texts>>> = {
-  ...{ reason: reasons, remedy: reasons },
-  ...{ check: doctor, finding: doctor },
+  reason: reasons,
+  remedy: reasons,
+  check: doctor,
+  finding: doctor,
   option: options,
 };
 const loading = new Set<() => Promise<Texts>>();
 const asked = new Set<() => Promise<Texts>>();
 let chinese: Texts = {};
 
-/** A sentence of the server in the language of the page, by its code; `other`: its own, English words. '' while
- *  it is loaded. */
+/** A sentence of the server in the language of the page, by its code; `other`: its own, English words. ''
+ *  while it is loaded. */
 export function serverText(
   key: string,
   other: string,

@@ -1,5 +1,5 @@
-// What each option does, in Chinese, by its name. Only the screen of the configuration loads them. The compiler
-// checks that no option lacks a text.
+// What each option does, in Chinese, by its name. Only the screen of the configuration loads them. The
+// compiler checks that no option lacks a text.
 
 import type { OptionName } from '../../../config/options.ts';
 

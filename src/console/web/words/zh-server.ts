@@ -1,6 +1,6 @@
 // The server's sentences in Chinese that any screen may show, by code: problems of the API, and what the
-// configuration leaves behind. English pages show the sentences of the server itself. The compiler checks that
-// no code lacks a text.
+// configuration leaves behind. English pages show the sentences of the server itself. The compiler checks
+// that no code lacks a text.
 
 import type { ErrorCode } from '../../../core/errors.ts';
 import type { LeftBehind } from '../../../core/left-behind.ts';
