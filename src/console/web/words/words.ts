@@ -38,7 +38,7 @@ export function wordOf(key: string, other: string): string {
 const reasons = () => import('./zh-reasons.ts').then(({ zhReasons }) => zhReasons);
 const doctor = () => import('./zh-doctor.ts').then(({ zhDoctor }) => zhDoctor);
 const options = () => import('./zh-options.ts').then(({ zhOptions }) => zhOptions);
-/** Chinese texts of few screens, by the beginning of their keys. The first text that is shown loads its part. */
+/** Chinese texts of few screens, by the beginning of their keys. The first that is shown loads its part. */
 const parts: Readonly<Record<string, () => Promise<Texts>>> = {
   reason: reasons,
   remedy: reasons,
