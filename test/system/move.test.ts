@@ -110,6 +110,31 @@ describe.skipIf(await lacks('mysql'))('dq move: registry.db to MySQL', async () 
     },
   );
 
+  it.skipIf(await lacks('redis'))(
+    'a Redis that takes no writes at first: the move waits for it',
+    async () => {
+      const redis = await owned(
+        'test',
+        startRedis({ config: ['appendonly yes', 'min-replicas-to-write 1'] }),
+      );
+      const daemon = switchedDaemon();
+      const { configure, dq } = daemon;
+      configure({});
+      await dq('start', '-d');
+      await createTopic(daemon.now, { topic: 't', callbackUrl: idle });
+      await daemon.now.push('t', '1', { id: '1', delay: '1h' });
+      configure({ redis: [redis.url] });
+      const done = dq('move', '-y');
+      const moving = async () => (await daemon.now.api('GET', '/v1/move')).body.state === 'moving';
+      await until('the move is open', () => moving().catch(() => false));
+      await redis.ask('CONFIG', 'SET', 'min-replicas-to-write', '0');
+      const { code, stderr } = await done;
+      expect(code).toBe(0);
+      expect(stderr).toMatch(/^dq: the daemon runs, and is not ready: store: .*replicas/m);
+      expect((await daemon.now.api('GET', '/v1/topics/t/jobs/1')).body.state).toBe('delayed');
+    },
+  );
+
   it('a daemon that has MySQL already gets the topics without a restart; a filled database is rejected', async () => {
     const url = await newDatabase();
     const daemon = switchedDaemon();

@@ -78,11 +78,12 @@ async function restartDaemon(flags: DaemonFlags): Promise<void> {
   const refused = answered.answers.find((answer) => 'refused' in answer)?.refused;
   if (refused !== undefined)
     throw new Exit('failed', `the restart was rejected, the daemon still runs: ${refused}`);
-  await awaitNext(dataDir, answered);
+  const notReady = await awaitNext(dataDir, answered);
+  if (notReady !== null) throw notReady;
 }
 
-/** Waits for the daemon that follows one which has ended to start again. */
-export async function awaitNext(dataDir: string, answered: Answered): Promise<void> {
+/** Waits for the daemon that follows one which has ended to start again. Returns why it is not ready. */
+export async function awaitNext(dataDir: string, answered: Answered): Promise<Exit | null> {
   checkEnd(answered, exitCodes.ok, exitCodes.startAgain);
   say('dq: the daemon has ended; waiting for the next one');
   const end = monotonicNow() + cliLimits.restartWaitMs;
@@ -92,8 +93,7 @@ export async function awaitNext(dataDir: string, answered: Answered): Promise<vo
       say(`dq: restarted: version ${record.version} (pid ${record.pid}) on ${record.url}`);
       const { why, warnings } = await readinessOf(record.url, dataDir);
       for (const warning of warnings) say(warningLine(warning));
-      if (why !== null) throw runsNotReady(why);
-      return;
+      return why === null ? null : runsNotReady(why);
     }
     if (monotonicNow() > end) break;
     await sleep(cliLimits.workPollMs);

@@ -56,8 +56,11 @@ async function move(flags: MoveFlags): Promise<void> {
     'Changes of topics stop for some seconds, pushes during the restart (about 5 s). Go on?',
     flags.yes,
   );
-  const hasRestarted = registry.moves && (await moveRegistry(dataDir));
-  if (restarts && !hasRestarted) await restart(dataDir, 'restart');
+  let began = registry.moves ? await moveRegistry(dataDir) : null;
+  if (restarts) began ??= await restart(dataDir, 'restart');
+  if (began?.notReady && !jobs.moves) throw began.notReady;
+  // Until the move begins, dq rejects changes of the jobs that it holds, so it begins now.
+  if (began?.notReady) say(`dq: ${began.notReady.message}`);
   if (jobs.moves) await moveJobs(client());
 }
 
@@ -89,16 +92,20 @@ async function storeOf(
   return { kind, jobs: Object.values(states).reduce((sum, n) => sum + n, 0) };
 }
 
-/** Returns whether the daemon has started again. */
-async function moveRegistry(dataDir: string): Promise<boolean> {
-  say('dq: copying the registry to MySQL');
-  const hasRestarted = await restart(dataDir, 'move');
-  say('dq: the registry is in MySQL; registry.db has the name registry.db.moved');
-  return hasRestarted;
+/** The daemon has started again. `notReady`: it waits for Redis or MySQL; null: it is ready */
+interface Restarted {
+  readonly notReady: Exit | null;
 }
 
-/** False: a `move` without a restart, as MySQL was in force already. */
-async function restart(dataDir: string, cmd: 'move' | 'restart'): Promise<boolean> {
+async function moveRegistry(dataDir: string): Promise<Restarted | null> {
+  say('dq: copying the registry to MySQL');
+  const restarted = await restart(dataDir, 'move');
+  say('dq: the registry is in MySQL; registry.db has the name registry.db.moved');
+  return restarted;
+}
+
+/** null: a `move` without a restart, as MySQL was in force already. */
+async function restart(dataDir: string, cmd: 'move' | 'restart'): Promise<Restarted | null> {
   const answered = await askDaemon({ dataDir }, { cmd }, cliLimits.registryMoveMs + endWaitMs);
   const refused = answered.answers.find((answer) => 'refused' in answer)?.refused;
   const kept = cmd === 'move' ? 'nothing has moved' : 'no job has moved';
@@ -106,9 +113,8 @@ async function restart(dataDir: string, cmd: 'move' | 'restart'): Promise<boolea
   // A master of an earlier version names the commands that it knows.
   const unknown = answered.answers.find((answer) => 'message' in answer)?.message;
   if (unknown !== undefined) throw new Exit('failed', `the daemon runs an earlier version: ${unknown}`);
-  if (answered.answers.some((answer) => 'moved' in answer)) return false;
-  await awaitNext(dataDir, answered);
-  return true;
+  if (answered.answers.some((answer) => 'moved' in answer)) return null;
+  return { notReady: await awaitNext(dataDir, answered) };
 }
 
 const stateOf = async (client: ApiClient): Promise<MoveJson> =>
