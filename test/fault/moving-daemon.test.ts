@@ -100,7 +100,7 @@ describe.skipIf(await lacks('redis'))('a daemon whose jobs move to Redis', () =>
     expect(await daemon.stop()).toBe(0);
   });
 
-  it('a start without redis while a move is open ends with 78', async () => {
+  it('dq status shows an open move; a start without redis meanwhile ends with 78', async () => {
     const redis = await owned('test', startRedis());
     const first = await startDaemon();
     await addTopic(first, 't', 'http://127.0.0.1:9/');
@@ -112,6 +112,9 @@ describe.skipIf(await lacks('redis'))('a daemon whose jobs move to Redis', () =>
     await until(
       'the move is open',
       async () => (await daemon.api('POST', '/v1/move')).body.state === 'moving',
+    );
+    expect((await runDq(['status', '--data-dir', daemon.dataDir])).stderr).toContain(
+      'move to Redis: 1 of 1 jobs are left in jobs.db',
     );
     await daemon.stop();
     writeFileSync(join(directory, 'dq.yaml'), stringify({ console: { enabled: false } }));

@@ -3,6 +3,7 @@
 
 import { type Command, Option } from 'commander';
 import { noDeliveriesText } from '../../config/options.ts';
+import type { MoveJson } from '../../contract/api/move.ts';
 import type { SummaryJson } from '../../contract/api/stats.ts';
 import { formatDuration } from '../../core/duration.ts';
 import type { DaemonStatus } from '../../master/control/control-protocol.ts';
@@ -49,7 +50,7 @@ async function status(flags: StatusFlags): Promise<void> {
       for (const line of summaryOf(daemon)) say(line);
       printData(tableOf(daemon));
       const trouble = daemon.notReady === null ? await troubleOf(dataDir) : null;
-      if (trouble !== null) say(trouble);
+      for (const line of [trouble, await moveOf(dataDir)]) if (line !== null) say(line);
     }
   }
 }
@@ -82,6 +83,22 @@ async function troubleOf(dataDir: string): Promise<string | null> {
       signal: timeoutSignal(cliLimits.readyAskMs),
     });
     return escapeControls(troubleLine(json));
+  } catch {
+    return null;
+  }
+}
+
+/** How far an open move is; null: none is open, or no answer of the API. */
+async function moveOf(dataDir: string): Promise<string | null> {
+  try {
+    const { json } = await clientOf({ dataDir }).call<MoveJson>({
+      path: ['v1', 'move'],
+      needs: ['state', 'jobs'],
+      signal: timeoutSignal(cliLimits.readyAskMs),
+    });
+    const { state, jobs, total, problem } = json;
+    if (state !== 'moving') return null;
+    return `move to Redis: ${jobs} of ${total} jobs are left in jobs.db${problem === null ? '' : `; ${problem}`}`;
   } catch {
     return null;
   }
