@@ -153,12 +153,10 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
     const { put, advance } = healing;
     const reserved: string[] = [];
     const failed: string[] = [];
-    const connection = await createConnection({ uri: mysql.url(`healing${made - 1}`) });
     const failsOnce = async (step: string) => {
       if (failed.includes(step)) return;
       failed.push(step);
-      // As after the time of its claim.
-      await connection.query('UPDATE dq_restore SET claimed_until = 0');
+      await endClaims();
       throw new Error(step);
     };
     Object.assign(healing, {
@@ -181,7 +179,6 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
     await until('the end of the work', async () =>
       (await one.journal.db.restores(10)).every(({ state }) => state === 'done'),
     );
-    await connection.end();
     expect(reserved).toEqual([]);
     expect(await Promise.all(['ended', 'lost'].map((id) => jobs.get(key(id))))).toMatchObject([
       null,
@@ -222,12 +219,15 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
     return { one, two, back, version };
   }
 
-  /** As if the second instance had given its last sign a minute earlier. */
-  async function silence(): Promise<void> {
+  async function change(sql: string): Promise<void> {
     const connection = await createConnection({ uri: mysql.url(`healing${made - 1}`) });
-    await connection.query('UPDATE dq_journal_instance SET seen_at = seen_at - 60000 WHERE instance = 2');
+    await connection.query(sql);
     await connection.end();
   }
+  /** As if the second instance had given its last sign a minute earlier. */
+  const silence = () => change('UPDATE dq_journal_instance SET seen_at = seen_at - 60000 WHERE instance = 2');
+  /** As after the time of the claims. */
+  const endClaims = () => change('UPDATE dq_restore SET claimed_until = 0');
 
   const reservedBy = async ({ under }: JournalInstance) =>
     (await under.store.jobs.reserve(0, request)).jobs.map(({ id }) => id);
@@ -258,6 +258,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
     const [work] = await one.journal.db.restores(1);
     await one.restart();
     const looks = one.waits.length;
+    await endClaims();
     await until('the next wait', () => one.waits.length > looks);
     expect(await one.journal.db.restores(1)).toMatchObject([{ no: work?.no, begunAt: work?.begunAt }]);
     expect(await isHealed(one)).toBe(false);

@@ -112,11 +112,14 @@ describe('the instants of a schedule', () => {
     const at = created + 100 * second;
     await rig.registry.createSchedule(record('s', { everyMs: 100 * second, createdAt: created }), at);
     const { registry, store } = rig;
-    const later: Registry = {
+    /** Claims when the claims of so many processes before it have ended. */
+    const behind = (claims: number): Registry => ({
       ...registry,
-      claimSchedules: (now, end, max) =>
-        registry.claimSchedules(now + upkeepLimits.tickClaimMs, end + upkeepLimits.tickClaimMs, max),
-    };
+      claimSchedules: (now, end, max) => {
+        const laterMs = claims * upkeepLimits.tickClaimMs;
+        return registry.claimSchedules(now + laterMs, end + laterMs, max);
+      },
+    });
     let isPushing = false;
     let fail = (): void => {};
     const failed = new Promise<void>((resolve) => {
@@ -130,14 +133,14 @@ describe('the instants of a schedule', () => {
     const slow = new Ticker(rig.context({ store: { ...store, jobs: { ...store.jobs, push } } }));
     void slow.start();
     await until('the first process pushes', () => isPushing);
-    const dying = await ticking(rig, { ...later, endTicks: () => new Promise<void>(() => {}) });
+    const dying = await ticking(rig, { ...behind(1), endTicks: () => new Promise<void>(() => {}) });
     await until('the second one has made the job', async () => (await idsOf(rig)).length === 1);
     void dying.drain(0);
     await store.jobs.cancel([{ topic: 't', id: tickId('s', at) }]);
     const ended = slow.drain(5_000);
     fail();
     await ended;
-    await ticking(rig, later);
+    await ticking(rig, behind(2));
     await until('the instant has ended', async () => ((await registry.schedule('s'))?.nextAt ?? 0) > at);
     expect(await idsOf(rig)).toEqual([]);
   });
