@@ -8,19 +8,21 @@ const slow = [
   'test/role/{endpoints-broken,endpoints-kept,intake-failures,notifier-neighbours,store-death}.test.ts',
   // The suite again on further stores
   'test/conformance/{redis-journaled,redis-shards}.test.ts',
-  'test/role/{journal-audit,journal-recorder,journal-shards,registry-mysql}.test.ts',
+  'test/role/{journal-audit,journal-fsck,journal-late,journal-recorder,journal-ship}.test.ts',
+  'test/role/{journal-shards,registry-mysql,restore-operation}.test.ts',
   // Processes that wait for real limits, that reload, or that share servers
   'test/role/{broker,console-system,incidents,intake-body-budget,intake-connections,intake-drain,mailer}.test.ts',
   'test/role/{compat-php,compat-http,grpc}.test.ts',
   'test/clients/*.test.ts',
   'test/system/compat.test.ts',
-  'test/role/{operations,queued-lookups,remove-topic,store-maintenance,test-call}.test.ts',
+  'test/role/{console-access,operations,queued-lookups,remove-topic,services}.test.ts',
+  'test/role/{store-maintenance,test-call}.test.ts',
   'test/system/{console,console-jobs,console-screens,console-secrets}.test.ts',
-  'test/system/{console-shell,console-system,console-topics}.test.ts',
-  'test/system/{alerts,container,crash-loop,dead-requeue,endpoints,first-start}.test.ts',
+  'test/system/{console-shell,console-system,console-topics,journal-views}.test.ts',
+  'test/system/{alerts,container,crash-loop,dead-requeue,endpoints,first-start,front-door}.test.ts',
   'test/system/import.test.ts',
   'test/system/{mysql,process-death,reload,reload-*,restart}.test.ts',
-  'test/system/{secrets,shards,signals,small-profile,stop,systemd}.test.ts',
+  'test/system/{secrets,shards,signals,small-profile,start,stop,systemd}.test.ts',
   // Every command of the manual and of the command line, where the unit and role tests show most of it
   'test/system/{apply,cli-answers,cli-daemon,cli-offline,doctor,examples,exit-codes,generated-client}.test.ts',
   'test/system/{logs,manual,metrics,no-deliveries,package,pull,tokens}.test.ts',
@@ -88,9 +90,8 @@ export default defineConfig(({ mode }) => {
   return {
     test: {
       globalSetup: ['./test/support/services-setup.ts'],
-      // More than the cores of a small machine: tests mostly wait for processes, sockets and leases. Kills and
-      // broken networks need the processor more.
-      maxWorkers: mode === 'main' ? 5 : 3,
+      // More than the cores of a small machine: tests mostly wait for processes, sockets and leases.
+      maxWorkers: mode === 'release' ? 3 : 6,
       reporters: ['default', './test/support/summary-reporter.ts'],
       projects: (listed === null ? [unit, roles, processes] : [roles, processes]).map((test) => ({
         ...common,
