@@ -74,6 +74,8 @@ export interface Arrivals {
   /** While a move is open, every end leaves an entry, and none is removed. */
   open(move: number): Promise<void>;
   close(move: number): Promise<void>;
+  /** False: a server does not know the move: it was not opened, or the server has lost that. */
+  isOpen(move: number): Promise<boolean>;
   /** Puts jobs that are absent, or here in an older version. A repeat changes nothing, also after the job has
    *  ended. */
   put(move: number, jobs: readonly LeavingJob[]): Promise<readonly Arrived[]>;

@@ -1,6 +1,7 @@
 // Moves the jobs of a jobs.db that dq leaves to the store in force: a page is put there, recorded in the
 // journal where there is one, and forgotten in jobs.db some seconds later, if no server may have lost data
-// since.
+// since. A server that was emptied has no entries of ends, so the journal names those of the jobs that
+// jobs.db still has before the move is opened there.
 // Invariants: jobs.db forgets a version only after a durable put of it, or of a higher one. A repeat of each
 // step changes nothing, so a mover that dies at any line begins again at the first page, and two do no harm.
 // The move is a state of jobs.db, not an operation of the registry: several instances may share the registry,
@@ -9,14 +10,16 @@
 
 import type { JobKey, Version } from '../core/job.ts';
 import type { Change, Changed } from '../core/job-change.ts';
+import { isEnded, type JobRow } from '../core/job-row.ts';
 import { limits } from '../core/limits.ts';
+import { changeOf } from '../journal/heal/put-outcomes.ts';
 import { changesOf } from '../journal/heal/surveyor.ts';
 import { journalLimits } from '../journal/limits.ts';
 import type { LeavingJob, LeavingPlace, LeavingState } from '../ports/leaving.ts';
 import { StoreError, type StoreFailure } from '../ports/store-error.ts';
 import type { LeavingStore, RoleContext } from '../process/role.ts';
 import { Agent } from '../runtime/agent.ts';
-import { monotonicNow } from '../runtime/time.ts';
+import { monotonicNow, sleep } from '../runtime/time.ts';
 import { upkeepLimits } from './limits.ts';
 
 interface Put {
@@ -66,7 +69,7 @@ export class Mover extends Agent {
     const state = await calls.state();
     const { move, ended } = state;
     if (move === null || ended !== null) return this.#rest(state);
-    if (this.#opened !== move) await this.#open(move, state);
+    if (this.#opened !== move && !(await this.#open(move, state))) return upkeepLimits.moveWaitMs;
     const losses = await arrivals.losses();
     if (losses !== this.#losses) this.#beginAgain(losses);
     await this.#forget();
@@ -109,13 +112,40 @@ export class Mover extends Agent {
     return upkeepLimits.moveWaitMs;
   }
 
-  async #open(move: number, { jobs }: LeavingState): Promise<void> {
+  /** False: a server is not healed. */
+  async #open(move: number, { jobs }: LeavingState): Promise<boolean> {
     const { arrivals } = this.#leaving;
     const losses = await arrivals.losses();
+    if (!(await arrivals.isOpen(move)) && !(await this.#leaveEnds())) return false;
     await arrivals.open(move);
     this.#opened = move;
     this.#beginAgain(losses);
     this.#ctx.log.notice('mover: moves the jobs of jobs.db to Redis', { jobs });
+    return true;
+  }
+
+  /** A put that follows does not revive the jobs whose ends the journal knows. False: a server that lost
+   *  changes is not healed yet: until then the journal may lack ends. */
+  async #leaveEnds(): Promise<boolean> {
+    const { journal, store } = this.#ctx;
+    const { healing } = store;
+    if (journal === undefined || healing === undefined) return true;
+    let at: LeavingPlace | null = null;
+    do {
+      const began = monotonicNow();
+      const { jobs, next }: { readonly jobs: readonly LeavingJob[]; readonly next: LeavingPlace | null } =
+        await this.#leaving.calls.page(at);
+      const ended = (await journal.db.rows(jobs, false)).filter(isEnded);
+      const outcomes = await healing.put(ended);
+      await journal.record(outcomes.flatMap((outcome, i) => changeOf(ended[i] as JobRow, outcome)));
+      for (const outcome of outcomes) {
+        if (outcome.kind === 'other_note') return false;
+        if (outcome.kind === 'not_stored' || outcome.kind === 'unknown') throw new StoreError(outcome);
+      }
+      at = next;
+      await sleep(Math.min(monotonicNow() - began, limits.loopSleepMsMax));
+    } while (at !== null && !this.isDraining);
+    return at === null;
   }
 
   #beginAgain(losses: number): void {

@@ -3,6 +3,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { type JobKey, type JobSnapshot, pullOwner, type ReservedJob } from '../../src/core/job.ts';
 import type { Change } from '../../src/core/job-change.ts';
+import type { JobRow } from '../../src/core/job-row.ts';
 import type { EditItem, Store } from '../../src/ports/job-store.ts';
 import type { LeavingPlace } from '../../src/ports/leaving.ts';
 import { StoreError, type StoreFailure } from '../../src/ports/store-error.ts';
@@ -18,6 +19,7 @@ import { lacks, owned, workerRedis } from '../support/services.ts';
 import { openSqliteStore, type SqliteStore, temporaryDirectory } from '../support/sqlite-store.ts';
 
 const leased = 'leased';
+const isOf = (row: JobKey) => (key: JobKey) => key.topic === row.topic && key.id === row.id;
 
 describe.skipIf(await lacks('redis'))('mover', async () => {
   const server = await workerRedis();
@@ -49,9 +51,15 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     const { store, leaving } = source.client;
     const moving = new MovingStore(under.store, arrivals, { store, leaving });
     const recorded: Change[] = [];
-    const journal = { record: async (changes: readonly Change[]) => void recorded.push(...changes) };
+    const rows: JobRow[] = [];
+    const journal = {
+      record: async (changes: readonly Change[]) => void recorded.push(...changes),
+      db: { rows: async (keys: readonly JobKey[]) => rows.filter((row) => keys.some(isOf(row))) },
+    };
     const mover = new Mover(
-      { log: silentLog, journal, config: { noDeliveries: false } } as unknown as RoleContext,
+      {
+        ...{ log: silentLog, journal, store: under.store, config: { noDeliveries: false } },
+      } as unknown as RoleContext,
       moving,
       () => false,
     );
@@ -65,6 +73,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
       lease,
       arrivals,
       recorded,
+      rows,
       trial: new Trial({ ...under, store: moving.store }),
     };
   }
@@ -481,6 +490,24 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
     await ends(time, moving);
     expect(recorded.filter(({ id }) => id === 'ready')).toEqual([]);
+  });
+
+  it('a job that has ended by the journal is not put on a server that was emptied', async () => {
+    const { moving, mover, time, rows, under, lease } = await opened({ writer: '7.1' });
+    await moving.calls.begin();
+    const { jobs } = await moving.calls.page(null);
+    const ready = jobs.find(({ id }) => id === 'ready');
+    if (ready === undefined) throw new Error('no ready job');
+    const { topic, id, version, origin, dueAt, failures } = ready;
+    rows.push({
+      ...{ topic, id, version, origin, dueAt, failures, number: version + 1, place: '', pushed: null },
+      ...{ state: 'done', orderAt: 0, reason: null, endedOrigin: origin, alertTold: 0, bodyOrigin: origin },
+    });
+    await mover.start();
+    await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
+    await ends(time, moving);
+    expect(await under.store.jobs.get(keyOf('ready'))).toBeNull();
+    expect(await under.store.jobs.get(keyOf('moved'))).not.toBeNull();
   });
 
   it('before the move: bulk work does not pass by held jobs, and lists name them', async () => {

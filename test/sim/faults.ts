@@ -192,9 +192,10 @@ export class Faults {
       act(dice);
       return;
     }
-    const { occasions, loop } = this.#scene;
+    const { occasions, loop, left } = this.#scene;
     const waitMs = dice.next() * 5;
-    occasions.add(dice.pick(['call', 'commit']), () => {
+    const ofMove = left === null ? [] : (['moving', 'moving'] as const);
+    occasions.add(dice.pick(['call', 'commit', ...ofMove]), () => {
       loop.after(waitMs, null, `aimed ${kind}`, () => {
         if (!this.#isCalm) act(dice);
       });

@@ -163,6 +163,8 @@ export interface LedgerListener {
   /** The store holds a push that it did not hold before. `old`: the job that it replaced */
   pushed?(entry: Readonly<Entry>, old: Readonly<Entry> | undefined): void;
   touched?(touch: Touch): void;
+  /** A job arrives, or a row of the journal is put back. */
+  restored?(entry: Readonly<Entry>): void;
 }
 
 /** Longer than a drain. */
@@ -480,6 +482,7 @@ export class Ledger {
     this.stored.set(tag, this.stored.get(tag) ?? this.lost.get(tag) ?? version);
     this.lost.delete(tag);
     if (state === 'dead' && !isTold) this.#options.mails.diedAgain(version, topic, key);
+    for (const listener of this.listeners) listener.restored?.(entry);
     this.#tell(`The store gets ${key}, ${state}, with push ${tag}.`);
   }
 

@@ -3,8 +3,8 @@
 /** `call`: a request arrives at a receiver. `commit`: after the COMMIT, before its replies. `reload`: in a
  *  reload the master forks a worker, sends it a message, or reads that it is ready or gone. `registry`:
  *  after a write to the registry, before its reply. `work`: a step of a schedule or an operation.
- *  `healing`: a healing begins its next phase. */
-type What = 'call' | 'commit' | 'reload' | 'registry' | 'work' | 'healing';
+ *  `healing`: a healing begins its next phase. `moving`: a call of the mover to jobs.db, which may fail. */
+type What = 'call' | 'commit' | 'reload' | 'registry' | 'work' | 'healing' | 'moving';
 /** Returns true when it waits no longer. `key`: of the called job, or the name of the write, step or
  *  phase. */
 type Act = (key: string) => boolean;

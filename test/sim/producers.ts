@@ -187,10 +187,12 @@ export class Producers {
     if (outcome.kind === 'not_stored' || outcome.kind === 'unknown') this.pushAfterFaults();
   }
 
-  /** Without a fault each push is answered, also by a server that leaves. */
-  #checkOrderly({ tag }: Push, { kind }: PushOutcome): void {
-    const { judge, isOrderly } = this.#scene;
-    const isLost = kind === 'unknown' || kind === 'not_stored';
+  /** Without a fault each push is stored, also by a server that leaves, unless jobs.db holds its id. */
+  #checkOrderly({ tag, ...push }: Push, outcome: PushOutcome): void {
+    const { judge, isOrderly, left } = this.#scene;
+    const { kind } = outcome;
+    const isHeld = kind === 'not_stored' && outcome.code === 'held' && left?.holds(push) === true;
+    const isLost = !isHeld && (kind === 'unknown' || kind === 'not_stored');
     judge.check(!isOrderly || !isLost, 'a reload loses no push', () => `push ${tag}: ${kind}`);
   }
 

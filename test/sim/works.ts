@@ -16,7 +16,7 @@ export const workKinds = ['schedules', 'operations', 'removals', 'shards', 'move
 export type WorkKind = (typeof workKinds)[number];
 
 const share: Readonly<Record<WorkKind, number>> = {
-  ...{ schedules: 0.12, operations: 0.12, removals: 0.12, shards: 0.06, moves: 0.06 },
+  ...{ schedules: 0.12, operations: 0.12, removals: 0.12, shards: 0.06, moves: 0.1 },
 };
 
 /** One world of three has some. */
@@ -69,9 +69,13 @@ export class Operators {
   }
 
   /** Runs in a process of dq-server; the story has its answer. Returns false without a dq-server. */
-  ask(dice: Dice, what: string, act: (server: Server) => Promise<string>): boolean {
+  ask(
+    dice: Dice,
+    what: string,
+    act: (server: Server) => Promise<string>,
+    servers: readonly Server[] = this.#instances.servers,
+  ): boolean {
     const { loop } = this.#scene;
-    const { servers } = this.#instances;
     if (servers.length === 0) return false;
     const server = dice.pick(servers);
     if (this.#canKill && dice.chance(0.3)) this.#killInStep(dice);

@@ -150,7 +150,6 @@ export class World {
       retryUnitMs: config['retry.unit'],
     };
     const hasJournal = config['mysql.url'] !== '';
-    const isLost = this.#kinds.includes('instanceDown');
     const drawn = plan.works ?? drawWorks(loop.stream('works'));
     const changesShards = ground !== null && !hasJournal && drawn.includes('shards');
     const first = new Ledger(toLedger);
@@ -175,7 +174,7 @@ export class World {
     const canWork: Readonly<Record<WorkKind, boolean>> = {
       ...{ schedules: !hasJournal, removals: !hasJournal, shards: changesShards },
       operations: !hasJournal && machines === 1,
-      moves: ground !== null && !hasJournal && machines === 1 && lead === null && !isLost,
+      moves: ground !== null && !changesShards && lead === null,
     };
     this.#workKinds = drawn.filter((kind) => canWork[kind]);
     const ofJournal = { loop, judge, ledger, network, occasions, peerWaitMs, shards };
@@ -230,9 +229,8 @@ export class World {
     this.#removals = new Removals(this.#scene, operators);
     const changes = changesShards && redis !== null ? new ShardChanges(this.#scene, redis, operators) : null;
     if (changes !== null) this.#tables.watches.push(changes.watch);
-    const left = this.#workKinds.includes('moves') ? new LeftJobs(this.#scene, operators) : null;
+    const left = this.#workKinds.includes('moves') ? this.#leave(operators) : null;
     this.#left = left;
-    this.#scene.left = left;
     ledger.isMoving = changes !== null;
     this.#changes = changes;
     const works: Readonly<Partial<Record<WorkKind, Work>>> = {
@@ -251,6 +249,18 @@ export class World {
       },
       (wall) => this.#tables.overdue(wall),
     );
+  }
+
+  /** The first instance has the jobs. */
+  #leave(operators: Operators): LeftJobs {
+    const [first, ...others] = this.#instances.all;
+    if (first === undefined) throw new Error('the world has no instance');
+    const servers = () => first.servers;
+    const isAlone = others.length === 0;
+    const left = new LeftJobs({ scene: first.scene, operators, servers, isAlone });
+    first.scene.left = left;
+    this.#scene.left = left;
+    return left;
   }
 
   /** Most worlds on Redis have one. */
@@ -274,9 +284,7 @@ export class World {
     const first = this.#scene;
     const { loop, judge, network } = first;
     const isLost = this.#kinds.includes('instanceDown');
-    const hasOneJobsDb = this.#workKinds.includes('moves');
-    const isSingle = !isLost && first.lead === null && !loop.stream('instances').chance(pairShare);
-    const isAlone = hasOneJobsDb || isSingle;
+    const isAlone = !isLost && first.lead === null && !loop.stream('instances').chance(pairShare);
     if (!isOnRedis || isAlone) return [first];
     const db = memoryDatabase();
     this.#databases.push(db);

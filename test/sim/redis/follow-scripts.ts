@@ -204,9 +204,9 @@ export class ScriptFollower {
       bury: finish('bury'),
       release: finish('release'),
       restore: (ran) => {
-        const { put, removed } = readRestores(ran);
+        const { put, removed, isMove } = readRestores(ran);
         for (const row of put) {
-          laws?.putBack(row);
+          if (!isMove) laws?.putBack(row);
           ledger.restored(row);
         }
         for (const key of removed) {

@@ -1,13 +1,23 @@
-// The jobs that a world on Redis has in jobs.db from before, and the operator who moves them, with the rules
-// on a move: nothing is delivered from jobs.db, what it forgets is in Redis or has ended there, and a push of
-// an id reaches Redis only after what jobs.db has of it. That an ended job does not come back, and that each
-// job ends, is a rule of the ledger.
+// The jobs that the first instance of a world on Redis has in jobs.db from before, the operator who moves
+// them, and clients who have leases of them, or cancel them. The rules on a move: nothing is delivered from
+// jobs.db, what it forgets is in Redis or has ended there, a push of an id reaches Redis only after what
+// jobs.db has of it, and what ended does not arrive. That each job ends is a rule of the ledger.
+// Another instance knows nothing of that jobs.db: its pushes of the same ids are other jobs.
 
 import type { Dice } from '../../../scripts/dice.ts';
-import type { AttemptRecord, JobKey } from '../../../src/core/job.ts';
+import {
+  type AttemptRecord,
+  type JobKey,
+  type Owner,
+  pullOwner,
+  type ReservedJob,
+} from '../../../src/core/job.ts';
+import { leaseText } from '../../../src/core/pull-lease.ts';
 import type { PushJob } from '../../../src/ports/job-store.ts';
 import { Engine } from '../../../src/store/sqlite/engine/engine.ts';
-import { keyOf } from '../ledger.ts';
+import { keyOf, type LedgerListener } from '../ledger.ts';
+import type { LeaseAsk } from '../pull-desk.ts';
+import { leaseKey, type Server } from '../roles.ts';
 import type { Scene } from '../scene.ts';
 import type { Action, Operators, Work } from '../works.ts';
 
@@ -17,8 +27,9 @@ const againMs = 1_000;
 const jobsMax = 14;
 /** As producers choose them (producers.ts), so that they meet. */
 const idsOfTopic = 8;
-/** of a notifier that died with the daemon before */
-const deadOwner = 0;
+const leaseMs = 5_000;
+/** Of a lease, between its end and the moment when it is recovered. */
+const earlyMs = 1_000;
 
 const attempt: AttemptRecord = {
   ...{ attempt: 1, startedAt: 0, durationMs: 1, outcome: 'failed', reason: 'status', status: 500 },
@@ -30,18 +41,40 @@ interface Row extends JobKey {
   readonly isReserved: boolean;
 }
 
+/** A lease that a client got before the move. */
+interface Pulled {
+  readonly job: ReservedJob;
+  /** epoch ms */
+  readonly until: number;
+  /** A client has sent a verb, which may have ended it. */
+  isUsed: boolean;
+}
+
+export interface LeftJobsOptions {
+  readonly scene: Scene;
+  readonly operators: Operators;
+  /** that know this jobs.db, of those that work */
+  readonly servers: () => readonly Server[];
+  /** No other instance pushes the same ids. */
+  readonly isAlone: boolean;
+}
+
 export class LeftJobs implements Work {
   readonly #scene: Scene;
-  readonly #operators: Operators;
+  readonly #options: LeftJobsOptions;
+  readonly #pulled: Pulled[] = [];
+  /** by key: the version that ended in jobs.db, or whose cancel was answered */
+  readonly #ended = new Map<string, number>();
   readonly #rows: () => readonly unknown[][];
   readonly #meta: () => readonly unknown[][];
   readonly #left: readonly Row[];
-  readonly counts = { 'left jobs': 0, 'left jobs arrived': 0 };
+  readonly counts: Record<string, number> = { 'left jobs': 0, 'left jobs arrived': 0 };
 
-  constructor(scene: Scene, operators: Operators) {
+  constructor(options: LeftJobsOptions) {
+    const { scene } = options;
     const { db, ledger, loop } = scene;
     this.#scene = scene;
-    this.#operators = operators;
+    this.#options = options;
     const all = (sql: string) => {
       const statement = db.prepare(sql, { returnArrays: true });
       return () => statement.all() as unknown[][];
@@ -54,9 +87,11 @@ export class LeftJobs implements Work {
     this.#fill(loop.stream('left jobs'));
     this.#left = [...this.#stored().values()];
     this.counts['left jobs'] = this.#left.length;
-    ledger.first.listeners.push({
+    const listener: LedgerListener = {
       pushed: (entry, old) => this.#checkPushed(entry, old?.version ?? 0),
-    });
+      restored: ({ key, version }) => this.#checkEnded(key, version),
+    };
+    ledger.listen(listener);
   }
 
   #stored(): ReadonlyMap<string, Row> {
@@ -82,12 +117,12 @@ export class LeftJobs implements Work {
     );
     const taken = new Set<string>();
     let n = 0;
-    const push = (delayMs: number) => {
-      const key = { topic: dice.pick(topics.names), id: `job ${dice.below(idsOfTopic)}` };
+    const push = (delayMs: number, names = topics.names) => {
+      const key = { topic: dice.pick(names), id: `job ${dice.below(idsOfTopic)}` };
       if (taken.has(keyOf(key))) return;
       taken.add(keyOf(key));
       const body = Buffer.from(`l${n};${'x'.repeat(dice.below(60))}`);
-      ledger.first.knows(`l${n}`, body);
+      for (const each of ledger.all) each.knows(`l${n}`, body);
       n += 1;
       const job: PushJob = {
         ...key,
@@ -95,19 +130,22 @@ export class LeftJobs implements Work {
       };
       engine.push(job);
     };
-    const reserve = () => {
-      const request = { max: 1, others: { room: 1, leaseMs: 5_000 }, topics: new Map() };
-      const owner = { instance, incarnation: deadOwner };
+    /** Of a notifier that died with the daemon before, or of a client. */
+    const reserve = (owner: Owner = { instance, incarnation: 0 }) => {
+      const request = { max: 1, others: { room: 1, leaseMs }, topics: new Map() };
       return engine.moves.reserve({ ...request, owner }).jobs[0];
     };
+    const kinds = ['retried', 'dead', 'reserved'] as const;
     const pasts = Array.from({ length: dice.below(jobsMax / 2) }, () =>
-      dice.pick(['retried', 'dead', 'reserved'] as const),
+      dice.pick(topics.pulled.length === 0 ? kinds : ([...kinds, 'pulled', 'pulled'] as const)),
     );
     engine.begin('full');
     for (const past of pasts) {
-      push(0);
-      const job = reserve();
+      const isPulled = past === 'pulled';
+      push(0, isPulled ? topics.pulled : topics.names);
+      const job = reserve(isPulled ? pullOwner : undefined);
       if (job === undefined) continue;
+      if (isPulled) this.#pulled.push({ job, until: loop.wall - 1_000 + leaseMs, isUsed: false });
       if (past === 'retried') engine.retry({ ...job, delayMs: 1 + dice.below(20_000), attempt });
       if (past !== 'dead') continue;
       engine.bury({ ...job, reason: 'attempts_exhausted', attempt });
@@ -120,15 +158,57 @@ export class LeftJobs implements Work {
 
   /** Of dq-store, whose jobs.db is left. */
   follow(engine: Engine): void {
-    const { judge, ledger } = this.#scene;
+    const { judge, ledger, mails } = this.#scene;
     let notes: (() => void)[] = [];
     const { leaving, moves } = engine;
+    for (const step of ['begin', 'page', 'end', 'closed'] as const) {
+      const act = leaving[step].bind(leaving) as (...given: readonly unknown[]) => unknown;
+      Object.assign(leaving, {
+        [step]: (...given: readonly unknown[]) => {
+          this.#happened(step);
+          return act(...given);
+        },
+      });
+    }
     const forget = leaving.forget.bind(leaving);
     leaving.forget = (jobs) => {
       const listed = this.#stored();
       forget(jobs);
       const kept = this.#stored();
       for (const [key, { version }] of listed) if (!kept.has(key)) this.#checkForgotten(key, version);
+      this.#happened('forget');
+    };
+    const ends = (key: JobKey & { readonly version?: number | undefined }) => {
+      const version = key.version ?? this.#stored().get(keyOf(key))?.version ?? 0;
+      return () => void this.#ended.set(keyOf(key), version);
+    };
+    const { ack, retry, bury, cancel } = engine;
+    const finished = (verb: 'ack' | 'retry' | 'bury', end = () => {}) =>
+      notes.push(() => {
+        ledger.first.counts[verb] = (ledger.first.counts[verb] ?? 0) + 1;
+        end();
+      });
+    engine.ack = (item) => {
+      const outcome = ack(item);
+      if (outcome.kind === 'acked') finished('ack', ends(item));
+      return outcome;
+    };
+    engine.retry = (item) => {
+      const outcome = retry(item);
+      if (outcome.kind === 'retried') finished('retry');
+      return outcome;
+    };
+    engine.bury = (item) => {
+      const outcome = bury(item);
+      if (outcome.kind === 'buried')
+        finished('bury', () => mails.diedAgain(item.version, item.topic, keyOf(item)));
+      return outcome;
+    };
+    engine.cancel = (key) => {
+      const end = ends(key);
+      const outcome = cancel(key);
+      if (outcome.kind === 'cancelled') notes.push(end);
+      return outcome;
     };
     const reserve = moves.reserve.bind(moves);
     moves.reserve = (...given) => {
@@ -144,7 +224,7 @@ export class LeftJobs implements Work {
       if (outcome.kind === 'stored') {
         const tag = job.body.toString().split(';')[0] ?? '';
         notes.push(() => {
-          ledger.first.knows(tag, Buffer.from(job.body));
+          for (const each of ledger.all) each.knows(tag, Buffer.from(job.body));
           ledger.first.stored.set(tag, outcome.version);
         });
       }
@@ -162,6 +242,14 @@ export class LeftJobs implements Work {
     };
   }
 
+  holds(key: JobKey): boolean {
+    return this.#stored().has(keyOf(key));
+  }
+
+  #happened(step: string): void {
+    this.#scene.occasions.happened('moving', step);
+  }
+
   #has(key: string, version: number): boolean {
     const { ledger } = this.#scene;
     const entry = ledger.entries.get(key);
@@ -169,7 +257,7 @@ export class LeftJobs implements Work {
   }
 
   #checkForgotten(key: string, version: number): void {
-    this.counts['left jobs arrived'] += 1;
+    this.#count('left jobs arrived');
     this.#scene.judge.check(
       this.#has(key, version),
       '15 jobs.db forgets only what Redis has',
@@ -179,7 +267,7 @@ export class LeftJobs implements Work {
 
   #checkPushed({ key, version }: { readonly key: string; readonly version: number }, old: number): void {
     const row = this.#stored().get(key);
-    if (row === undefined || row.version >= version) return;
+    if (!this.#options.isAlone || row === undefined || row.version >= version) return;
     this.#scene.judge.check(
       !row.isReserved && (old >= row.version || this.#scene.ledger.endedVersion(key) >= row.version),
       '15 a push reaches Redis after what jobs.db has',
@@ -187,16 +275,105 @@ export class LeftJobs implements Work {
     );
   }
 
+  /** A put, or a row of the journal. What Redis lost may come back without one. */
+  #checkEnded(key: string, version: number): void {
+    const ended = this.#ended.get(key) ?? 0;
+    const { judge, ledger } = this.#scene;
+    judge.check(
+      ended < version || ledger.losses > 0,
+      '15 a job that has ended does not arrive',
+      () => `${key}, version ${version}: version ${ended} ended before`,
+    );
+  }
+
   plan(dice: Dice): readonly Action[] {
-    return [{ name: 'move', at: dice.next() * beginMsMax, act: (own) => this.#begin(own) }];
+    const begin: Action = { name: 'move', at: dice.next() * beginMsMax, act: (own) => this.#begin(own) };
+    const shown = this.#pulled.map(
+      (pulled, n): Action => ({
+        name: `lease from before ${n}`,
+        at: 1_000 + dice.next() * beginMsMax,
+        act: (own) => this.#show(own, pulled),
+      }),
+    );
+    const cancels = Array.from(
+      { length: dice.below(4) },
+      (_, n): Action => ({
+        name: `call on a left job ${n}`,
+        at: 1_000 + dice.next() * 1.5 * beginMsMax,
+        act: (own) => this.#call(own),
+      }),
+    );
+    return [begin, ...shown, ...cancels];
   }
 
   #begin(dice: Dice): void {
-    this.#operators.ask(dice, 'move the jobs of jobs.db', async ({ ctx }) => {
+    this.#ask(dice, 'move the jobs of jobs.db', async ({ ctx }) => {
       if (ctx.leaving === undefined) throw new Error('the world has no jobs.db that is left');
       const { jobs } = await ctx.leaving.calls.begin();
       return `${jobs} jobs move`;
     });
+  }
+
+  #ask(dice: Dice, what: string, act: (server: Server) => Promise<string>): void {
+    this.#options.operators.ask(dice, what, act, this.#options.servers());
+  }
+
+  /** The client of a lease sends a verb. */
+  #show(dice: Dice, pulled: Pulled): void {
+    const { judge, ledger, loop } = this.#scene;
+    const { job, until } = pulled;
+    const { topic, id, version, token, failures, dueAt } = job;
+    const key = keyOf(job);
+    const text = leaseText({ topic, id, version, token, failures, dueAt, pulledAt: dueAt }, leaseKey);
+    const ask = dice.pick<LeaseAsk>([
+      ...([
+        { verb: 'ack' },
+        { verb: 'ack' },
+        { verb: 'ack' },
+        { verb: 'release' },
+        { verb: 'bury' },
+      ] as const),
+      { verb: 'nack', delayMs: dice.below(4_000) },
+      { verb: 'extend', ms: 1_000 + dice.below(15_000) },
+    ]);
+    this.#ask(dice, `${ask.verb} of a lease from before: ${key}`, async ({ desk }) => {
+      const wasUsed = pulled.isUsed;
+      pulled.isUsed = true;
+      const [result] = await desk.answer([text], ask);
+      const code = result?.code ?? 'done';
+      const isHeld = !wasUsed && ledger.steps === 0 && ledger.losses === 0 && loop.wall < until - earlyMs;
+      if (code === 'lease_lost')
+        judge.check(!isHeld, '15 a move ends no lease of a pull client', () => `${ask.verb} of ${key}`);
+      const isEnded = (this.#ended.get(key) ?? 0) >= version || ledger.endedVersion(key) >= version;
+      if (code === 'done' && ask.verb === 'ack')
+        judge.check(isEnded, '3 a reply follows the COMMIT', () => `${ask.verb} of ${key}`);
+      this.#count(`lease from before: ${ask.verb} ${code}`);
+      return code;
+    });
+  }
+
+  /** On an id that jobs.db has, or had. */
+  #call(dice: Dice): void {
+    if (this.#left.length === 0) return;
+    const left = dice.pick(this.#left);
+    const { topic, id } = left;
+    const verb = dice.pick(['cancel', 'cancel', 'run', 'get'] as const);
+    this.#ask(dice, `${verb} of a left job: ${keyOf(left)}`, async ({ ctx }) => {
+      const { jobs } = ctx.store;
+      if (verb === 'get') return (await jobs.get({ topic, id }))?.state ?? 'absent';
+      const [outcome] = await jobs[verb]([{ topic, id }]);
+      const kind = outcome?.kind ?? 'none';
+      if (kind === 'cancelled') {
+        const before = this.#ended.get(keyOf(left)) ?? 0;
+        this.#ended.set(keyOf(left), Math.max(before, left.version));
+      }
+      this.#count(`call on a left job: ${verb} ${kind}`);
+      return kind;
+    });
+  }
+
+  #count(what: string): void {
+    this.counts[what] = (this.counts[what] ?? 0) + 1;
   }
 
   /** The move begins at last. */
@@ -214,9 +391,12 @@ export class LeftJobs implements Work {
   }
 
   checkEnd(): void {
-    const { judge, ledger } = this.#scene;
-    if (ledger.losses > 0) return;
-    for (const { version, ...key } of this.#left)
-      judge.check(this.#has(keyOf(key), version), '15 each job arrives', () => keyOf(key));
+    const { judge, ledger, journal } = this.#scene;
+    if (ledger.losses > 0 && journal === null) return;
+    for (const { version, ...left } of this.#left) {
+      const key = keyOf(left);
+      const isThere = this.#has(key, version) || (this.#ended.get(key) ?? 0) >= version;
+      judge.check(isThere, '15 each job arrives', () => key);
+    }
   }
 }

@@ -146,8 +146,10 @@ export function readCancels({ args, reply }: Ran) {
 export function readRestores({ args, reply }: Ran): {
   readonly put: readonly RestoredRow[];
   readonly removed: readonly JobKey[];
+  /** of a jobs.db, not of the journal */
+  readonly isMove: boolean;
 } {
-  const [text = Buffer.alloc(0), _move, ...apart] = args.slice(common + 2);
+  const [text = Buffer.alloc(0), move = text, ...apart] = args.slice(common + 2);
   const cursor = new Cursor(text);
   const answers = new Cursor(reply as Buffer);
   const [put, removed]: [RestoredRow[], JobKey[]] = [[], []];
@@ -173,7 +175,7 @@ export function readRestores({ args, reply }: Ran): {
     if (kind === 1) put.push({ ...key, version, origin, dueAt, failures, body, deadAt, isTold });
     else if (kind === 2) removed.push(key);
   }
-  return { put, removed };
+  return { put, removed, isMove: move.length > 0 };
 }
 
 /** The own argument `at` of a script. */

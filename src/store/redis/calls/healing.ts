@@ -131,6 +131,11 @@ export function arrivalCalls(shards: Shards): Arrivals {
   return {
     open: (move) => tell(move, 1),
     close: (move) => tell(move, 0),
+    async isOpen(move) {
+      for (const partition of shards.partitions)
+        if ((await shards.run('moving', partition, [move, ''])) !== 1) return false;
+      return true;
+    },
     async put(move, jobs) {
       const rows = jobs.map(rowOfLeaving);
       const outcomes = await putRows(shards, rows, { allowed: noNote, open: 'put', move: String(move) });
