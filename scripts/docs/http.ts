@@ -138,7 +138,7 @@ export async function describeApi(of: {
 }
 
 function routeText({ path, method, operation }: Route, document: OpenApi): string {
-  const scope = operation.security?.flatMap(({ bearer = [] }) => bearer)[0];
+  const scopes = operation.security?.flatMap(({ bearer = [] }) => bearer).map((scope) => code(scope)) ?? [];
   const needed = operation.security?.some(({ bearer }) => bearer !== undefined)
     ? 'Any token'
     : 'No token needed';
@@ -154,7 +154,7 @@ function routeText({ path, method, operation }: Route, document: OpenApi): strin
   );
   return [
     `### ${method.toUpperCase()} ${path}\n`,
-    `${plain(operation.summary)}. ${scope === undefined ? needed : `Scope \`${scope}\``}.\n`,
+    `${plain(operation.summary)}. ${scopes.length === 0 ? needed : `Scope ${scopes.join(' and ')}`}.\n`,
     ...(operation.description === undefined ? [] : [`${plain(operation.description)}\n`]),
     ...(parameters.length === 0 ? [] : [table(['parameter', 'in', 'values', ''], parameters)]),
     ...bodyText(operation, document),

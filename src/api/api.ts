@@ -26,6 +26,7 @@ import { auditRoute } from './routes/audit-route.ts';
 import { batchRoute } from './routes/batch-route.ts';
 import { configRoutes } from './routes/config-route.ts';
 import { deadRoutes } from './routes/dead-routes.ts';
+import { editRoute } from './routes/edit-route.ts';
 import { endpointsRoute } from './routes/endpoints-route.ts';
 import { flowRoute } from './routes/flow-route.ts';
 import { healthRoutes } from './routes/health-routes.ts';
@@ -131,10 +132,11 @@ export async function createApi(
   await api.register(swagger, openapiOptions(version));
   await api.register(async (scope) => pushRoute(scope as Api, context, budgets.jobs));
   await api.register(async (scope) => batchRoute(scope as Api, context, budgets.lists));
+  const questions = new MasterQuestions(context.role.link);
+  await api.register(async (scope) => editRoute(scope as Api, context, questions, budgets.lists));
   await api.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', jsonBodyReader(budgets.lists));
-    const questions = new MasterQuestions(context.role.link);
     addJsonRoutes(scope as Api, context, tokens, questions);
     addRoutes(scope as Api, questions, context);
   });

@@ -68,7 +68,9 @@ function securityOf(
   access: RouteAccess | 'open' | 'known' | undefined,
 ): readonly Record<string, readonly string[]>[] {
   if (access === 'known') return [{}, { bearer: [] }];
-  return typeof access === 'object' ? [{}, { bearer: [access.scope] }] : [];
+  if (typeof access !== 'object') return [];
+  const { scope, andScope } = access;
+  return [{}, { bearer: andScope === undefined ? [scope] : [scope, andScope] }];
 }
 
 /** Keywords whose values are data, not schemas. */

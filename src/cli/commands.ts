@@ -36,6 +36,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     cancel: async () => (await import('./commands/one-job.ts')).cancel,
     run: async () => (await import('./commands/one-job.ts')).run,
     reschedule: async () => (await import('./commands/one-job.ts')).reschedule,
+    edit: () => import('./commands/edit.ts'),
     dead: () => import('./commands/dead.ts'),
     clear: () => import('./commands/clear.ts'),
     op: () => import('./commands/op.ts'),

@@ -8,7 +8,7 @@ import { v7 } from 'uuid';
 import type { Config } from '../config/options.ts';
 import { formatDuration, formatInstant, parseDuration, parseInstant } from '../core/duration.ts';
 import { DqError, FieldErrors, invalidField, restoring } from '../core/errors.ts';
-import { extensionOf } from '../core/extension.ts';
+import { extensionOf, type JobOptions } from '../core/extension.ts';
 import { refusesId } from '../core/job-id.ts';
 import { skipBlank } from '../core/json-span.ts';
 import { hasByteOrderMark } from '../core/json-text.ts';
@@ -104,20 +104,41 @@ export function acceptJob(request: PushRequest, topic: PlainTopic, terms: PushTe
 
 /** null: without options. Throws DqError. */
 function readOptions(request: PushRequest, topic: PlainTopic, when: When, nowMs: number): Buffer | null {
-  const { lease, maxAttempts, backoff, deadline, traceparent } = request;
-  if ([lease, maxAttempts, backoff, deadline, traceparent].every((given) => given === undefined)) return null;
+  const { lease, traceparent, tracestate } = request;
+  const own = jobOptions(request, topic, when, nowMs);
+  if (own === noOptions && lease === undefined && traceparent === undefined) return null;
+  return extensionOf({
+    ...own,
+    leaseMs: lease === undefined ? undefined : readLease(lease, topic),
+    trace: readTraceContext(traceparent, tracestate) ?? undefined,
+  });
+}
+
+const noOptions: JobOptions = {};
+
+/** The options that a push and an edit can give, without members for absent ones. Throws DqError. */
+export function jobOptions(
+  {
+    maxAttempts,
+    backoff,
+    deadline,
+    inQuery,
+  }: Pick<PushRequest, 'maxAttempts' | 'backoff' | 'deadline' | 'inQuery'>,
+  topic: PlainTopic,
+  when: When,
+  nowMs: number,
+): JobOptions {
+  if (maxAttempts === undefined && backoff === undefined && deadline === undefined) return noOptions;
   const errors = new FieldErrors();
   const waits = backoff === undefined ? undefined : parseBackoff(backoff, 'backoff', errors);
   if (waits !== undefined) refuseNoPause(waits, topic, errors);
   const attempts = maxAttempts === undefined ? undefined : readAttempts(maxAttempts, errors);
   errors.throwIfAny();
-  return extensionOf({
-    leaseMs: lease === undefined ? undefined : readLease(lease, topic),
-    maxAttempts: attempts,
-    backoff: waits,
-    deadline: deadline === undefined ? undefined : readDeadline(deadline, request.inQuery, when, nowMs),
-    trace: readTraceContext(traceparent, request.tracestate) ?? undefined,
-  });
+  return {
+    ...(attempts === undefined ? {} : { maxAttempts: attempts }),
+    ...(waits === undefined ? {} : { backoff: waits }),
+    ...(deadline === undefined ? {} : { deadline: readDeadline(deadline, inQuery, when, nowMs) }),
+  };
 }
 
 /** The `backoff` of a request that has it as a text. Throws DqError. */

@@ -1,11 +1,11 @@
-// move-job.ts holds the use cases that change one job by hand: run, reschedule, requeue, cancel. Each returns
-// the result, or null when there is no such job. A rejection by the job's state, a job with another version
-// than the key names (job_changed), or a store that did not do it (not_stored or unknown), is a DqError.
-// Repeating any of them is safe.
+// move-job.ts holds the use cases that change one job by hand: run, reschedule, requeue, edit, cancel. Each
+// returns the result, or null when there is no such job. A rejection by the job's state, a job with another
+// version than the key names (job_changed), or a store that did not do it (not_stored or unknown), is a
+// DqError. Repeating any of them is safe.
 
 import { DqError, restoring } from '../core/errors.ts';
 import type { JobState, VersionedKey } from '../core/job.ts';
-import type { JobStore, OtherVersion, Reversioned, When } from '../ports/job-store.ts';
+import type { EditItem, JobStore, OtherVersion, Reversioned, When } from '../ports/job-store.ts';
 import type { StoreFailure } from '../ports/store-error.ts';
 import { storeFailed } from '../ports/store-error.ts';
 
@@ -59,11 +59,29 @@ export async function requeueJob(
     case 'requeued':
       return { ...outcome, state: 'ready' };
     case 'not_dead':
-      throw new DqError('not_dead', `the job is ${outcome.state}, not dead; only dead jobs can be requeued`);
+      throw notDead(outcome.state);
     case 'absent':
       return null;
     default:
       throw failed(outcome, 'requeued');
+  }
+}
+
+export async function editJob(store: Pick<JobStore, 'edit'>, item: EditItem): Promise<MovedJob | null> {
+  const [outcome = noAnswer] = await store.edit([item]);
+  switch (outcome.kind) {
+    case 'edited':
+      return outcome;
+    case 'in_flight':
+      throw new DqError('job_in_flight', 'an attempt may be running; edit the job after its end');
+    case 'dead':
+      throw new DqError('job_dead', 'the job is a dead letter; edit it with requeue, in one step');
+    case 'not_dead':
+      throw notDead(outcome.state);
+    case 'absent':
+      return null;
+    default:
+      throw failed(outcome, 'edited');
   }
 }
 
@@ -86,6 +104,9 @@ export async function cancelJob(
 }
 
 const noAnswer: StoreFailure = { kind: 'unknown', code: 'no_answer' };
+
+const notDead = (state: JobState): DqError =>
+  new DqError('not_dead', `the job is ${state}, not dead; only dead jobs can be requeued`);
 
 function deadJob(): DqError {
   return new DqError('job_dead', 'the job is a dead letter; requeue it');

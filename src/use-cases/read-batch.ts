@@ -111,12 +111,50 @@ function readItem(text: Buffer, index: number, bodyBytesMax: number): BatchPush 
       `has ${more} bytes beside its body; at most ${itemBytesMore} are allowed: send shorter values`,
     );
   const errors = new FieldErrors();
-  const item = new Item(text, members, errors);
+  const item = new Item(text, members, errors, memberNames);
   const push = readPush(item, errors);
   const error = errors.error();
   if (error !== null) return ofItem(error, index);
   if (push === null) throw new Error('item of a batch without a push and without an error');
   return push;
+}
+
+/** What an edit gives; absent: it stays. */
+export interface EditRequest
+  extends Pick<PushRequest, 'delay' | 'at' | 'maxAttempts' | 'backoff' | 'deadline'> {
+  readonly body: Buffer | undefined;
+  readonly contentType: string | undefined;
+  readonly requeue: boolean;
+  readonly newWebhookId: boolean;
+}
+
+const editMembers: ReadonlySet<string> = new Set(
+  'body contentType delay at maxAttempts backoff deadline requeue newWebhookId'.split(' '),
+);
+
+/** Reads an edit; its body as in an item of a batch. `stored`: content type of the job. Throws DqError. */
+export function readEdit(bytes: Buffer, stored: string | null): EditRequest {
+  const text = withoutByteOrderMark(bytes);
+  if (!isUtf8(text)) throw new DqError('malformed_json', 'body: not valid UTF-8');
+  const members = membersOf(text, editMembers.size);
+  if (members === null) throw invalidField('body', 'must be a JSON object such as {"body":{"order":4711}}');
+  if ('mistakeAt' in members) throw malformed('body', text, members.mistakeAt);
+  const errors = new FieldErrors();
+  const item = new Item(text, members, errors, editMembers);
+  const contentType = item.text('contentType');
+  const request = {
+    contentType,
+    delay: item.textOrNumber('delay'),
+    at: item.textOrNumber('at'),
+    maxAttempts: item.textOrNumber('maxAttempts'),
+    backoff: item.json('backoff'),
+    deadline: item.textOrNumber('deadline'),
+    body: isJson(contentType ?? stored ?? '') ? item.bytes('body') : item.textBytes('body'),
+    requeue: item.flag('requeue'),
+    newWebhookId: item.flag('newWebhookId'),
+  };
+  errors.throwIfAny();
+  return request;
 }
 
 function bytesBesideBody(text: Buffer, members: readonly MemberSpan[]): number {
@@ -171,13 +209,13 @@ class Item {
   readonly #values = new Map<string, Buffer>();
   readonly #errors: FieldErrors;
 
-  constructor(text: Buffer, members: readonly MemberSpan[], errors: FieldErrors) {
+  constructor(text: Buffer, members: readonly MemberSpan[], errors: FieldErrors, names: ReadonlySet<string>) {
     this.#text = text;
     this.#errors = errors;
     for (const { name: span, value } of members) {
       const name = decode(text.subarray(span.from, span.to));
-      if (!memberNames.has(name))
-        errors.reject(name, unknownName('field', name, [...memberNames], 'GET /openapi.json lists them'));
+      if (!names.has(name))
+        errors.reject(name, unknownName('field', name, [...names], 'GET /openapi.json lists them'));
       else if (this.#values.has(name)) errors.reject(name, 'given twice; give it once');
       else this.#values.set(name, this.#text.subarray(value.from, value.to));
     }
@@ -211,6 +249,13 @@ class Item {
   json(name: string): unknown {
     const value = this.#values.get(name);
     return value === undefined ? undefined : JSON.parse(value.toString());
+  }
+
+  flag(name: string): boolean {
+    const value = this.#values.get(name)?.toString('latin1');
+    if (value !== undefined && value !== 'true' && value !== 'false')
+      this.#errors.reject(name, 'must be true or false');
+    return value === 'true';
   }
 
   textBytes(name: string): Buffer | undefined {

@@ -10,7 +10,7 @@ import { StoreError } from '../../src/ports/store-error.ts';
 import { type Halves, halvesIn, startConsole, type TestConsole } from '../support/console.ts';
 import { adminToken, bearer } from '../support/intake.ts';
 import { answerAsMaster } from '../support/master-answers.ts';
-import { nameOf, type Route, routesOf, specifiedScope } from '../support/route-scopes.ts';
+import { andSpecified, nameOf, type Route, routesOf, specifiedScope } from '../support/route-scopes.ts';
 import { until } from '../support/until.ts';
 
 const hour = 3_600_000;
@@ -389,7 +389,10 @@ describe('every route', () => {
 
   it('has its specified scope, those of this port too', async () => {
     const { all } = await described(console, await signInHere());
-    for (const route of all) expect(route.scope, nameOf(route)).toBe(specifiedScope(route));
+    for (const route of all) {
+      expect(route.scope, nameOf(route)).toBe(specifiedScope(route));
+      expect(route.andScope, nameOf(route)).toBe(andSpecified[nameOf(route)] ?? null);
+    }
     const own = all.filter(({ path }) => /^\/v1\/(session|trial|doctor)$/.test(path)).map(nameOf);
     expect(own.sort()).toEqual(
       [
@@ -432,6 +435,7 @@ describe('every route', () => {
         const name = `${held} on ${nameOf(route)}`;
         const mayPass =
           nameOf(route) !== ownerOnly &&
+          (route.andScope === null || held === 'admin') &&
           [null, 'known', held].includes(held === 'admin' ? held : route.scope);
         if (mayPass) expect([401, 403], name).not.toContain(await status(route, of));
         else expect(await status(route, of), name).toBe(403);

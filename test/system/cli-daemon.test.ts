@@ -411,6 +411,46 @@ describe('dq run, reschedule, push --batch', () => {
     expect((await dq(['reschedule', 'moved', 'a', '--delay', '1h'])).code).toBe(4);
   });
 
+  it('edit: sends the body as it is, for the version that it has read or that is named', async () => {
+    await dq(['topic', 'add', 'edited', '--callback', silent]);
+    const read = async (id: string) => (await daemon.api('GET', `/v1/topics/edited/jobs/${id}`)).body;
+    await dq(['push', 'edited', '{"n":1}', '--id', 'a', '--delay', '1h']);
+    const { version } = await read('a');
+    const body = '{"big":12345678901234567890,"x":1.0}';
+    const args = [
+      '--body',
+      '-',
+      '--max-attempts',
+      '3',
+      '--backoff',
+      '15s,3m',
+      '--at',
+      '2030-01-01T00:00:00Z',
+    ];
+    expect(await dq(['edit', 'edited', 'a', ...args], { input: body })).toMatchObject({
+      ...{ code: 0, stdout: '', stderr: 'dq: delayed, due at 2030-01-01T00:00:00.000Z\n' },
+    });
+    expect(await read('a')).toMatchObject({ body, maxAttempts: 3, backoff: ['15s', '3m'] });
+    const stale = await dq(['edit', 'edited', 'a', '--delay', '2h', '--if-version', version]);
+    expect(stale).toMatchObject({ code: 1, stdout: '' });
+    expect(stale.stderr).toContain('another version');
+    await dq(['push', 'edited', 'text', '--id', 'b', '--delay', '1h']);
+    const text = await dq(['edit', 'edited', 'b', '--body', 'né "1"', '--new-webhook-id', '--json']);
+    expect(JSON.parse(text.stdout)).toMatchObject({ topic: 'edited', id: 'b', state: 'delayed' });
+    expect(await read('b')).toMatchObject({ body: 'né "1"', contentType: 'text/plain' });
+    for (const [wrong, code, says] of [
+      [['--body', '{"n":'], 2, '--body: not JSON'],
+      [['--body', '1', '--type', 'text/plain', '--requeue'], 1, 'not dead'],
+      [['--max-attempts', '0'], 1, '--max-attempts'],
+      [[], 1, 'names nothing to change'],
+    ] as const) {
+      const refused = await dq(['edit', 'edited', 'a', ...wrong]);
+      expect(refused.code, refused.stderr).toBe(code);
+      expect(refused.stderr).toContain(says);
+    }
+    expect((await dq(['edit', 'edited', 'absent', '--body', '1'])).code).toBe(4);
+  });
+
   it('run: says what holds the job', async () => {
     await dq(['topic', 'add', 'halted', '--callback', silent]);
     await dq(['push', 'halted', '1', '--id', 'a', '--delay', '1h']);

@@ -17,6 +17,8 @@ import {
 
 export interface RouteAccess {
   readonly scope: Scope;
+  /** a second one that the call needs */
+  readonly andScope?: Scope;
   /** `path`: the token must cover the topic in the path · `handler`: the handler calls requireTopic,
    *  requireEveryTopic or mayTouch · `every`: the call concerns the whole daemon, the token must cover
    *  every topic · `none`: the call neither shows nor changes a topic */
@@ -74,14 +76,18 @@ export function accessCheck(route: {
   return (request) => checkAccess(request, access);
 }
 
-function checkAccess(request: FastifyRequest, { scope, topics, ownerOnly }: RouteAccess): void {
+function checkAccess(
+  request: FastifyRequest,
+  { scope, andScope = scope, topics, ownerOnly }: RouteAccess,
+): void {
   const rights = rightsOf(request);
   if (rights === ownerRights) return;
   if (ownerOnly)
     throw new DqError('forbidden', "only the daemon's own user may call this, on its machine; use dq backup");
   if (rights === allRights) return;
-  if (!grants(rights, scope))
-    throw new DqError('forbidden', `token: lacks the scope ${scope}; use one that has it`);
+  const lacking = [scope, andScope].find((needed) => !grants(rights, needed));
+  if (lacking !== undefined)
+    throw new DqError('forbidden', `token: lacks the scope ${lacking}; use one that has it`);
   if (topics === 'path') requireTopic(request, (request.params as { topic: string }).topic);
   if (topics === 'every') requireEveryTopic(request, 'this call concerns every topic');
 }

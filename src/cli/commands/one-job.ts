@@ -73,8 +73,8 @@ async function rescheduleJob(topic: string, id: string, flags: RescheduleFlags):
 }
 
 /** Whether the job is ready. */
-async function move(flags: DaemonOptions, call: ApiCall): Promise<boolean> {
-  const { json } = await ask<MovedJobJson>(flags, { ...call, method: 'POST', needs: ['state'] });
+export async function move(flags: DaemonOptions, call: ApiCall): Promise<boolean> {
+  const { json } = await ask<MovedJobJson>(flags, { method: 'POST', ...call, needs: ['state'] });
   say(
     json.state === 'delayed'
       ? `dq: ${json.state}, due at ${shownInstant(json.dueAt, process.stderr)}`

@@ -169,7 +169,8 @@ async function bytesOf(topic: string, body: string | undefined, mayBeEmpty: bool
   return bytes;
 }
 
-async function readBody(body: string): Promise<Buffer> {
+/** Of a text, @FILE, or - for standard input. */
+export async function readBody(body: string): Promise<Buffer> {
   if (body === '-') return readInput();
   if (!body.startsWith('@')) return Buffer.from(body);
   try {

@@ -6,6 +6,7 @@ import { alertStates, endStates, flowEvents, jobStates } from '../../core/job.ts
 import { heldCodes, whyCodes } from '../../core/job-why.ts';
 import { limits } from '../../core/limits.ts';
 import type { BackoffJson } from '../../core/topic/backoff.ts';
+import { topicFields } from '../../core/topic/fields.ts';
 import { contractLimits } from './limits.ts';
 import {
   attemptReasonOrNull,
@@ -33,6 +34,7 @@ import {
   State,
   TopicName,
   text,
+  textOrInteger,
   textOrNull,
   texts,
   Version,
@@ -274,6 +276,55 @@ export const requeueJobSchema = {
   operationId: 'requeueJob',
   summary: 'Requeue a dead letter; its attempts start again',
 };
+
+export const editJobSchema = {
+  ...verb,
+  operationId: 'editJob',
+  summary: 'Give a delayed, ready or dead job another body or other options',
+  description:
+    'Needs the header If-Match, the version of the job as it was read. A job with another version stays as it is: 412, with the member `job` for a token with the scope `read`. Absent members stay. A job in an attempt stays as it is, too: 409. A dead letter is edited with `requeue` only: one step.',
+  response: { ...verb.response, ...problems(404, 409, 412, 413, 415, 503) },
+};
+
+const EditInput = closed(
+  {
+    body: Type.Optional(
+      Type.Unknown({
+        description:
+          'any JSON value; dq delivers exactly the characters of the request. Of a job with another contentType than application/json: a string, whose text dq delivers',
+        examples: [{ order: 4711 }],
+      }),
+    ),
+    contentType: Type.Optional(text('content type of the body', 'application/json')),
+    delay: Type.Optional(textOrInteger('time from now until the next attempt', '5m')),
+    at: Type.Optional(
+      textOrInteger(
+        'when the next attempt is due: RFC 3339 with an offset, or epoch milliseconds',
+        '2030-01-01T08:00:00+08:00',
+      ),
+    ),
+    maxAttempts: Type.Optional(textOrInteger('attempts of this job in all', '3')),
+    backoff: Type.Optional(
+      Type.Unsafe<unknown>({
+        ...topicFields.backoff.schema,
+        description: 'waits between attempts of this job',
+        examples: [['15s', '3m', '1h']],
+      }),
+    ),
+    deadline: Type.Optional(
+      textOrInteger('no attempt starts later: a duration from now, or a time as of `at`', '2h'),
+    ),
+    requeue: Type.Optional(
+      flag('of a dead letter: its attempts start again, now or as `delay` or `at` says', true),
+    ),
+    newWebhookId: Type.Optional(
+      flag('the callbacks get another `webhook-id`, for receivers that remember the old one', true),
+    ),
+  },
+  { title: 'EditInput' },
+);
+
+export const editBody = { content: { 'application/json': { schema: EditInput } } };
 
 const FlowEntry = closed(
   {

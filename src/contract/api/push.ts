@@ -1,6 +1,6 @@
 // Pushes: one job, whose body is the body of the request, or a batch.
 
-import { type TUnsafe, Type } from 'typebox';
+import { Type } from 'typebox';
 import { heldReasons } from '../../core/held-topics.ts';
 import { limits } from '../../core/limits.ts';
 import { topicFields } from '../../core/topic/fields.ts';
@@ -19,6 +19,7 @@ import {
   State,
   TopicName,
   text,
+  textOrInteger,
   topicParam,
   Version,
 } from './schema.ts';
@@ -103,9 +104,6 @@ export const pushBody = {
     '*/*': { schema: Type.String({ format: 'binary', description: 'any bytes of any other content type' }) },
   },
 };
-
-const textOrInteger = (description: string, example: string): TUnsafe<unknown> =>
-  Type.Unsafe<unknown>({ type: ['string', 'integer'], description, examples: [example] });
 
 const BatchItem = closed(
   {

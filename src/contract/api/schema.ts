@@ -7,7 +7,7 @@
 // Invariant: this folder imports core alone. Programs that only read replies import types from it, so that
 // TypeBox stays out of the console's bundle.
 
-import { type Static, type TSchema, type TSchemaOptions, Type } from 'typebox';
+import { type Static, type TSchema, type TSchemaOptions, type TUnsafe, Type } from 'typebox';
 import { statusFilterPattern } from '../../core/dead-marks.ts';
 import { catalogue } from '../../core/errors.ts';
 import { attemptReasons, buryReasons, jobStates } from '../../core/job.ts';
@@ -54,6 +54,8 @@ export const count = (description: string, example = 0) =>
   Type.Integer({ minimum: 0, description, examples: [example] });
 export const flag = (description: string, example = false) =>
   Type.Boolean({ description, examples: [example] });
+export const textOrInteger = (description: string, example: string): TUnsafe<unknown> =>
+  Type.Unsafe<unknown>({ type: ['string', 'integer'], description, examples: [example] });
 export const textOrNull = <T extends string = string>(
   description: string,
   example: NoInfer<T> | null = null,

@@ -1374,6 +1374,7 @@ export const texts = {
   act_runJob: ['Job run now', '立即投递任务'],
   act_rescheduleJob: ['Job rescheduled', '改期任务'],
   act_requeueJob: ['Job requeued', '重新投递任务'],
+  act_editJob: ['Job edited', '修改任务'],
   act_requeueDead: ['Dead letters requeued', '重新投递死信'],
   act_purgeDead: ['Dead letters purged', '清除死信'],
   act_createOperation: ['Operation started', '开始批量操作'],
