@@ -27,7 +27,8 @@ export const remedies: Readonly<Record<string, string>> = {
   lease_lost: 'stop the work: the job was cancelled, replaced or given to another client',
   topic_not_pull: 'change `delivery` to `pull`',
   topic_has_jobs: 'wait until the jobs are done, or delete them with `?jobs=purge`; repeat while jobs remain',
-  job_changed: 'the id was pushed, or the job was moved or edited, since you read it; read it again and decide again',
+  job_changed:
+    'the id was pushed, or the job was moved or edited, since you read it; read it again and decide again',
   topic_changed: 'read the topic again, compare, and repeat the change with its new revision',
   topic_offline: 'resume the topic (`dq topic resume`)',
   job_in_flight: 'try again after the running attempt',
