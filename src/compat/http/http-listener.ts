@@ -11,7 +11,7 @@ import { catalogue, DqError } from '../../core/errors.ts';
 import { noRights, type Rights } from '../../core/token.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { type CompatAccess, isThisMachine } from '../compat-access.ts';
-import { CompatJobs } from '../compat-jobs.ts';
+import { CompatJobs, type Producer } from '../compat-jobs.ts';
 import type { CompatListener, CompatParts } from '../compat-listener.ts';
 import { compatLimits } from '../limits.ts';
 import { AutoTopics } from './auto-topics.ts';
@@ -19,7 +19,7 @@ import { PoppedJobs, type PoppingCall } from './popped-jobs.ts';
 
 export type HttpVerb = 'push' | 'pop' | 'get' | 'del' | 'finish' | 'restore' | 'clear' | 'other';
 
-export interface HttpCall extends PoppingCall {
+export interface HttpCall extends PoppingCall, Required<Producer> {
   readonly verb: HttpVerb;
   readonly method: string;
   /** without its query, as sent */
@@ -152,6 +152,7 @@ export class HttpListener implements CompatListener {
           body,
           method: request.method ?? '',
           response,
+          socket: request.socket,
         },
         query: new URLSearchParams(query),
         contentType: request.headers['content-type'],
