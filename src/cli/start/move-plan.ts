@@ -16,6 +16,7 @@ import type { RegistrySchema } from '../../registry/sql/schema/registry-schema.t
 import { countContent } from '../../registry/sql/sqlite/registry-file.ts';
 import { within } from '../../runtime/timeout.ts';
 import { beginToConnect, closeClient, createClient } from '../../store/redis/client/connection.ts';
+import { redisLimits } from '../../store/redis/limits.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
 
@@ -110,7 +111,8 @@ async function freeOn(url: string): Promise<number | null> {
     const info = String(await within(limits.redisCallMs, client.call('INFO', 'memory'), late));
     const field = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0);
     const most = field('maxmemory');
-    return most === 0 ? null : Math.max(0, most - field('used_memory'));
+    // Above this share the move waits.
+    return most === 0 ? null : Math.max(0, most * redisLimits.nearlyFullShare - field('used_memory'));
   } catch (error) {
     const { shown } = redisAddress(url);
     throw new Exit('storeUnreachable', `redis: ${shown}: ${messageOf(last ?? error)}`, { cause: error });
