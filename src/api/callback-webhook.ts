@@ -38,6 +38,7 @@ export const callbackWebhook = {
         header('dq-topic', 'topic name', 'order.close'),
         header('dq-job-id', 'job id, percent-encoded', '4711'),
         header('dq-attempt', 'number of this attempt, from 1', 1, 'integer'),
+        header('dq-again-count', 'how often the job was snoozed; absent: never', 3, 'integer'),
         header('dq-max-attempts', 'maxAttempts of the job, or of its topic', 10, 'integer'),
         header('dq-due-at', 'when this attempt was due, RFC 3339', '2030-01-01T08:00:00.000Z'),
       ],
@@ -56,7 +57,7 @@ export const callbackWebhook = {
       responses: {
         '2XX': {
           description:
-            'delivered, if the status is in okStatus, emptyReply accepts the body and retryIf is false; otherwise dq retries',
+            'delivered, if the status is in okStatus, emptyReply accepts the body and the rules of the topic are false; otherwise dq retries. With the header dq-again: 10m dq calls again after that time, and no attempt counts',
         },
         '410': { description: 'failed; dq makes no further attempt' },
         '429': { description: 'failed; dq retries', headers: retryAfter },

@@ -27,7 +27,7 @@ export async function testTopic(topic: string, body: string | undefined, flags: 
       ...(reply === null ? [] : [['reply', reply.body] as const]),
       ['a job', nextOf(verdict)],
     ]);
-  if (verdict.outcome === 'delivered') return;
+  if (verdict.outcome === 'delivered' || verdict.outcome === 'again') return;
   throw new Exit(
     'failed',
     request.method === 'PUBLISH'
@@ -39,6 +39,7 @@ export async function testTopic(topic: string, body: string | undefined, flags: 
 function resultOf({ reply, verdict }: TestCallJson): string {
   const { outcome, reason, detail } = verdict;
   if (outcome === 'delivered') return reply === null ? 'confirmed by the broker' : `success, ${reply.status}`;
+  if (outcome === 'again') return `snooze, ${reply?.status}`;
   return words(outcome, reason, reply?.status, detail);
 }
 
@@ -46,6 +47,8 @@ function nextOf({ next, delayMs }: TestCallJson['verdict']): string {
   switch (next) {
     case 'ack':
       return 'would be done';
+    case 'again':
+      return `would be called again after ${formatDuration(delayMs ?? 0)}; no attempt counts`;
     case 'retry':
       return `would be retried after ${formatDuration(delayMs ?? 0)}`;
     case 'bury':

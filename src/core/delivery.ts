@@ -101,6 +101,8 @@ export function callbackHeaders(
     readonly nowMs: number;
     readonly body: Uint8Array;
     readonly version: string;
+    /** how often the job was snoozed */
+    readonly again?: number | undefined;
     /** the producer's, with the traceparent of this attempt */
     readonly trace?: (Pick<TraceContext, 'state'> & { readonly parent: string }) | undefined;
   },
@@ -122,6 +124,7 @@ export function callbackHeaders(
     'dq-due-at': formatInstant(job.dueAt),
   };
   if (job.contentType !== null) own['content-type'] = job.contentType;
+  if (call.again !== undefined) own['dq-again-count'] = String(call.again);
   if (call.trace !== undefined) {
     own['traceparent'] = call.trace.parent;
     if (call.trace.state !== '') own['tracestate'] = call.trace.state;

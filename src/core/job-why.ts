@@ -3,12 +3,15 @@
 // decide nothing themselves. Codes are part of the API.
 
 import { type CapacityReason, concernsPlace, noCallerAmong } from './capacity-reasons.ts';
+import { optionsIn } from './extension.ts';
 import type { EndedJob, JobSnapshot } from './job.ts';
+import { limits } from './limits.ts';
 import type { PlainTopic } from './topic/topic.ts';
 
 export const whyCodes = [
   'waits_until_due',
   'waits_to_retry',
+  'waits_again',
   'not_promoted',
   'topic_paused',
   'topic_offline',
@@ -83,7 +86,8 @@ export interface WhyFacts {
 }
 
 /** What the reason of a live or dead job depends on. */
-export type JudgedJob = Pick<JobSnapshot, 'state' | 'dueAt' | 'failures' | 'deadAt'>;
+export type JudgedJob = Pick<JobSnapshot, 'state' | 'dueAt' | 'failures' | 'deadAt'> &
+  Partial<Pick<JobSnapshot, 'attempts' | 'extension'>>;
 
 export function whyOf(job: JudgedJob | EndedJob, facts: WhyFacts): Why {
   if ('endedAt' in job) return { code: 'ended', at: job.endedAt };
@@ -95,7 +99,11 @@ export function whyOf(job: JudgedJob | EndedJob, facts: WhyFacts): Why {
       return { code: facts.topic?.delivery === 'pull' ? 'pulled' : 'leased' };
     case 'delayed': {
       const held = heldBy(facts.topic);
-      const waits = job.failures === 0 ? 'waits_until_due' : 'waits_to_retry';
+      const waits = isSnoozed(job)
+        ? 'waits_again'
+        : job.failures === 0
+          ? 'waits_until_due'
+          : 'waits_to_retry';
       return {
         code: job.dueAt > facts.now - facts.pollCeilingMs ? waits : 'not_promoted',
         at: job.dueAt,
@@ -116,6 +124,14 @@ export function whyOf(job: JudgedJob | EndedJob, facts: WhyFacts): Why {
     default:
       return { code: 'unknown' };
   }
+}
+
+/** Whether a snooze, and no later failure, decided when the job is due: a snooze waits at least againMsMin. */
+function isSnoozed({ extension, failures, attempts = [], dueAt }: JudgedJob): boolean {
+  if (optionsIn(extension).again === undefined) return false;
+  const last = attempts.at(-1);
+  if (failures === 0 || last === undefined) return failures === 0;
+  return dueAt >= last.startedAt + last.durationMs + (last.nextDelayMs ?? 0) + limits.againMsMin;
 }
 
 /** Why its topic is held, now or when the job is ready: no attempt has a time. */

@@ -71,7 +71,8 @@ export const pullOwner: Owner = { instance: 0, incarnation: 0 };
 export const isPulled = ({ instance }: Owner): boolean => instance === pullOwner.instance;
 
 /** Why an attempt failed. `protocol`: the reply is not HTTP. `lease_expired` and `nacked` are of pulled jobs.
- *  `mq_…`: a broker rejected the message, or had no queue for it. A call that a stop interrupts is not an
+ *  `mq_…`: a broker rejected the message, or had no queue for it. `dead_rule`: deadIf is true. `bad_again`: the
+ *  header dq-again cannot be read. `again_limit`: one of limits.againMax snoozes. A call that a stop interrupts is not an
  *  attempt: its job is released. */
 export const attemptReasons = [
   'blocked_address',
@@ -89,11 +90,22 @@ export const attemptReasons = [
   'nacked',
   'mq_refused',
   'mq_unroutable',
+  'dead_rule',
+  'bad_again',
+  'again_limit',
 ] as const;
 export type AttemptReason = (typeof attemptReasons)[number];
 
 /** Why a job became a dead letter. `nacked`: its puller asked for it. */
-export const buryReasons = ['attempts_exhausted', 'gone', 'no_retry', 'poison', 'nacked', 'expired'] as const;
+export const buryReasons = [
+  'attempts_exhausted',
+  'gone',
+  'no_retry',
+  'poison',
+  'nacked',
+  'expired',
+  'dead_rule',
+] as const;
 export type BuryReason = (typeof buryReasons)[number];
 
 /** Of the alert about a dead letter. `nobody`: it has no recipient. */

@@ -124,6 +124,13 @@ export const limits = {
 
   /** dq reads a reply up to here. Standard Webhooks replies are empty; rules read small JSON. */
   replyBytesMax: 64 * 1024,
+  /** The wait of a snooze: shorter ones would be a poll without a pause. */
+  againMsMin: 1_000,
+  againMsMax: 30 * 86_400_000,
+  /** where againAfter reads no number */
+  againMsDefault: 60_000,
+  /** Of so many snoozes of a job one is a failed attempt, so every job ends. */
+  againMax: 10_000,
   /** Slow calls beside each slot. 512 slots fit 2,000 topics that begin to hang at once; each such call
    *  costs a socket and about 20 KB. */
   slowCallsPerSlot: 4,

@@ -1,11 +1,19 @@
 // Judges sample replies as the notifier judges a reply: a rule that is written the wrong way round shows
 // before the first job. Pure.
 
-import { parseRule, type Rule } from './rule/reply-rule.ts';
+import { limits } from './limits.ts';
 import { type RuleSample, samplesOf } from './rule/rule-samples.ts';
 import type { TopicJson } from './topic/settings.ts';
 import { topicDefaults } from './topic/topic.ts';
-import { type CallReply, judge, type Settlement, settle, type Verdict } from './verdict.ts';
+import {
+  type CallReply,
+  judge,
+  type ReplyRules,
+  rulesOf,
+  type Settlement,
+  settle,
+  type Verdict,
+} from './verdict.ts';
 
 /** The replies that every topic is tried with. */
 const usualSamples: readonly RuleSample[] = [
@@ -21,28 +29,35 @@ export interface JudgedSample {
   readonly next: Settlement['kind'];
 }
 
-type Judging = Pick<TopicJson, 'okStatus' | 'emptyReply' | 'retryIf' | 'maxAttempts'>;
+type Judging = Pick<
+  TopicJson,
+  'okStatus' | 'emptyReply' | 'retryIf' | 'deadIf' | 'againIf' | 'againAfter' | 'maxAttempts'
+>;
 
-/** First the replies that the rule distinguishes. Empty for a rule that this version cannot read. */
+/** First the replies that the rules distinguish. Empty for a rule that this version cannot read. */
 export function judgeSamples(topic: Judging): readonly JudgedSample[] {
-  const rule = ruleOf(topic);
-  if (rule === undefined) return [];
-  const ofRule = rule === null ? [] : samplesOf(rule);
-  const samples = new Map([...ofRule, ...usualSamples].map((sample) => [sample.name, sample]));
-  return [...samples.values()].map((sample) => judgeSample(topic, rule, sample));
+  const rules = readRules(topic);
+  if (rules === undefined) return [];
+  const given = [rules.deadIf, rules.againIf, rules.retryIf].filter((rule) => rule !== null);
+  const share = Math.floor(limits.ruleSamplesMax / given.length);
+  const ofRules = given.flatMap((rule) => samplesOf(rule).slice(0, share));
+  const samples = new Map([...ofRules, ...usualSamples].map((sample) => [sample.name, sample]));
+  return [...samples.values()].map((sample) => judgeSample(topic, rules, sample));
 }
 
-/** null = no rule; undefined: this version cannot read it. */
-export function ruleOf({ retryIf }: Pick<TopicJson, 'retryIf'>): Rule | null | undefined {
-  const parsed = retryIf ? parseRule(retryIf) : null;
-  if (parsed === null) return null;
-  return parsed.ok ? parsed.rule : undefined;
+/** undefined: this version cannot read one of them. */
+export function readRules(topic: Judging): ReplyRules | undefined {
+  try {
+    return rulesOf(topic);
+  } catch {
+    return undefined;
+  }
 }
 
-function judgeSample(topic: Judging, rule: Rule | null, sample: RuleSample): JudgedSample {
+function judgeSample(topic: Judging, rules: ReplyRules, sample: RuleSample): JudgedSample {
   const { name, attempt } = sample;
   const { okStatus, emptyReply, maxAttempts } = topic;
-  const verdict = judge({ okStatus, emptyReply }, rule, { attempt, nowMs: 0 }, replied(sample));
+  const verdict = judge({ okStatus, emptyReply }, rules, { attempt, nowMs: 0 }, replied(sample));
   // The wait is not shown, so any backoff does.
   const { backoff, jitter } = topicDefaults;
   const settlement = settle({ maxAttempts, backoff, jitter }, attempt - 1, verdict, 0, () => 0);

@@ -18,7 +18,7 @@ export type SeriesStep = (typeof seriesSteps)[number];
 export const everyTopic = '';
 
 /** What the statistics of a topic count. */
-export const statNames = ['pushed', 'delivered', 'retried', 'dead', 'cancelled'] as const;
+export const statNames = ['pushed', 'delivered', 'retried', 'dead', 'cancelled', 'again'] as const;
 export type StatName = (typeof statNames)[number];
 
 /** In the packed order: append only. */
@@ -30,6 +30,7 @@ export const factCounts = [
   'cancelled',
   'firstAttempts',
   'firstDelivered',
+  'again',
 ] as const;
 export type FactCount = (typeof factCounts)[number];
 
@@ -152,12 +153,19 @@ export function percentileOf({ counts, max }: Timing, part: number): number | nu
  *  did not occur, its most frequent statuses. `status` counts the others. */
 const reasonsMax = attemptReasons.length + 1;
 const form = 1;
-const flags = { stored: 1, complete: 2 } as const;
+const flags = { stored: 1, complete: 2, again: 4 } as const;
+/** In each step; `again` only where it is not 0, by its flag. */
+const alwaysPacked = factCounts.filter((name) => name !== 'again');
 
 export function packFacts(facts: Facts): string {
   const { stored } = facts;
-  const numbers = [form, (stored === null ? 0 : flags.stored) | (facts.isComplete ? flags.complete : 0)];
-  for (const name of factCounts) numbers.push(facts.counts[name]);
+  const { again } = facts.counts;
+  const flag =
+    (stored === null ? 0 : flags.stored) |
+    (facts.isComplete ? flags.complete : 0) |
+    (again === 0 ? 0 : flags.again);
+  const numbers = [form, flag, ...alwaysPacked.map((name) => facts.counts[name])];
+  if (again > 0) numbers.push(again);
   if (stored !== null) {
     const overdue = stored.oldestOverdueMs;
     numbers.push(stored.delayed, stored.ready, stored.reserved, stored.dead);
@@ -207,7 +215,8 @@ export function unpackFacts(packed: string): Facts | null {
     const facts = noFacts();
     const flag = next();
     facts.isComplete = (flag & flags.complete) !== 0;
-    for (const name of factCounts) facts.counts[name] = next();
+    for (const name of alwaysPacked) facts.counts[name] = next();
+    if ((flag & flags.again) !== 0) facts.counts.again = next();
     if ((flag & flags.stored) !== 0) {
       const [delayed, ready, reserved, dead] = [next(), next(), next(), next()] as const;
       const overdue = next();

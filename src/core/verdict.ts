@@ -1,10 +1,20 @@
-// judge() judges one attempt: success, or failure with its reason and consequences. settle() decides from the
-// verdict whether the notifier acks, retries or buries the job. Pure.
-// Invariant: every failure counts against maxAttempts, so every job ends.
+// judge() judges one attempt: success, a snooze, or failure with its reason and consequences. settle() decides
+// from the verdict whether the notifier acks, snoozes, retries or buries the job. Pure.
+// Invariant: every failure counts against maxAttempts, and of many snoozes one is a failure, so every job ends.
 
+import { parseDuration } from './duration.ts';
 import type { AttemptReason, BuryReason } from './job.ts';
+import { limits } from './limits.ts';
 import { retryAfterMs, retryDelayMs } from './retry-policy.ts';
-import { evaluateRule, type ReplyView, type Rule, readsBody } from './rule/reply-rule.ts';
+import { type AgainAfter, clamped, parseAgainAfter, waitOf } from './rule/again-after.ts';
+import {
+  evaluateRule,
+  parseRule,
+  ReplyFacts,
+  type ReplyView,
+  type Rule,
+  readsBody,
+} from './rule/reply-rule.ts';
 import type { Topic } from './topic/topic.ts';
 
 /** Outcomes without a whole reply; no topic setting changes them. */
@@ -45,32 +55,100 @@ export type CallOutcome =
 export interface Failure {
   readonly outcome: 'failed';
   readonly reason: AttemptReason;
-  /** the receiver requests no further attempt of this job */
-  readonly noMoreAttempts: 'gone' | 'no_retry' | null;
+  /** no further attempt of this job, by the receiver or by deadIf */
+  readonly noMoreAttempts: 'gone' | 'no_retry' | 'dead_rule' | null;
   /** wait that the receiver requests; 0 = no usable request */
   readonly retryAfterMs: number;
+  /** in words, where neither the reason nor the reply says it */
+  readonly detail?: string;
 }
 
-export type Verdict = { readonly outcome: 'delivered' } | Failure;
+/** A snooze: the attempt has no result and does not count, and the job waits. */
+export interface Again {
+  readonly outcome: 'again';
+  readonly delayMs: number;
+  readonly by: 'dq-again' | 'againIf' | 'release';
+}
 
-/** `rule`: the topic's, parsed; null = no rule. `nowMs` replaces a missing Date of the reply. */
+export type Verdict = { readonly outcome: 'delivered' } | Again | Failure;
+
+/** The rules of a topic, parsed; null = none. */
+export interface ReplyRules {
+  readonly deadIf: Rule | null;
+  readonly againIf: Rule | null;
+  readonly againAfter: AgainAfter | null;
+  readonly retryIf: Rule | null;
+}
+
+type RuleSources = Pick<Topic, 'deadIf' | 'againIf' | 'againAfter' | 'retryIf'>;
+
+/** Throws for a rule that no registration accepts. */
+export function rulesOf({ deadIf, againIf, againAfter, retryIf }: RuleSources): ReplyRules {
+  const ruleOf = (name: keyof RuleSources, source: string): Rule | null => {
+    if (source === '') return null;
+    const parsed = parseRule(source);
+    if (!parsed.ok) throw new Error(`${name}: ${parsed.message}`);
+    return parsed.rule;
+  };
+  return {
+    deadIf: ruleOf('deadIf', deadIf),
+    againIf: ruleOf('againIf', againIf),
+    againAfter: parseAgainAfter(againAfter),
+    retryIf: ruleOf('retryIf', retryIf),
+  };
+}
+
+const failed = (reason: AttemptReason, more: Partial<Failure> = {}): Failure => ({
+  outcome: 'failed',
+  reason,
+  noMoreAttempts: null,
+  retryAfterMs: 0,
+  ...more,
+});
+
+/** The first row that matches decides: no whole reply · deadIf · a fault whose reply forbids a repeat · a
+ *  snooze · a fault · delivered. `nowMs` replaces a missing Date of the reply. */
 export function judge(
   topic: Pick<Topic, 'okStatus' | 'emptyReply'>,
-  rule: Rule | null,
+  rules: ReplyRules,
   call: { readonly attempt: number; readonly nowMs: number },
   outcome: CallOutcome,
 ): Verdict {
-  if (outcome.kind === 'no_reply')
-    return { outcome: 'failed', reason: outcome.reason, noMoreAttempts: null, retryAfterMs: 0 };
+  if (outcome.kind === 'no_reply') return failed(outcome.reason);
   if (outcome.kind === 'confirmed') return { outcome: 'delivered' };
-  const reason = faultOf(topic, rule, call.attempt, outcome);
-  if (reason === null) return { outcome: 'delivered' };
-  return {
-    outcome: 'failed',
-    reason,
-    noMoreAttempts: refusalOf(outcome),
-    retryAfterMs: pauseOf(outcome, call.nowMs),
-  };
+  const facts = new ReplyFacts(viewOf(outcome, call.attempt));
+  if (holds(rules.deadIf, outcome, facts)) return failed('dead_rule', { noMoreAttempts: 'dead_rule' });
+  const reason = faultOf(topic, rules.retryIf, outcome, facts);
+  const noMoreAttempts = reason === null ? null : refusalOf(outcome);
+  const again = noMoreAttempts === null ? againOf(rules, outcome, facts) : null;
+  if (again?.outcome === 'again') return again;
+  const fault = again?.reason ?? reason;
+  if (fault === null) return { outcome: 'delivered' };
+  return failed(fault, { ...again, noMoreAttempts, retryAfterMs: pauseOf(outcome, call.nowMs) });
+}
+
+/** A rule would judge half a body as if it were the whole, so one that reads it is false. */
+function holds(rule: Rule | null, { cut }: CallReply, facts: ReplyFacts): boolean {
+  return rule !== null && !(cut && readsBody(rule)) && evaluateRule(rule, facts);
+}
+
+/** null: the reply asks for no snooze. A header that cannot be read must not end the job as done. */
+function againOf(rules: ReplyRules, reply: CallReply, facts: ReplyFacts): Again | Failure | null {
+  const header = reply.header('dq-again');
+  if (header !== null) {
+    const wait = parseDuration(header.trim());
+    if (wait.ok) return { outcome: 'again', delayMs: clamped(wait.value), by: 'dq-again' };
+    return failed('bad_again', { detail: `dq-again: ${wait.message}` });
+  }
+  if (rules.againAfter === null || !holds(rules.againIf, reply, facts)) return null;
+  return { outcome: 'again', delayMs: waitOf(rules.againAfter, facts, reply.cut), by: 'againIf' };
+}
+
+/** Every limits.againMax-th snooze of a job is a failed attempt, so every job ends. `again`: snoozes with this
+ *  one. */
+export function withAgainLimit(verdict: Verdict, again: number): Verdict {
+  if (verdict.outcome !== 'again' || again % limits.againMax !== 0) return verdict;
+  return failed('again_limit', { detail: `snoozed ${again} times` });
 }
 
 /** How long the receiver asks dq to call the whole topic less, because it gets too many calls: by 429, 0 = it
@@ -89,14 +167,14 @@ export function slowDownOf(
 function faultOf(
   topic: Pick<Topic, 'okStatus' | 'emptyReply'>,
   rule: Rule | null,
-  attempt: number,
   reply: CallReply,
+  facts: ReplyFacts,
 ): AttemptReason | null {
   if (!isOkStatus(topic.okStatus, reply.status)) return 'status';
   // Without a rule on the body the status decides. A rule would judge half a body as if it were the whole.
   if (rule !== null && reply.cut && readsBody(rule)) return 'reply_too_large';
   if (topic.emptyReply === 'retry' && isSilent(reply)) return 'empty_reply';
-  if (rule !== null && evaluateRule(rule, viewOf(reply, attempt))) return 'rule';
+  if (rule !== null && evaluateRule(rule, facts)) return 'rule';
   return null;
 }
 
@@ -111,7 +189,7 @@ function isSilent(reply: CallReply): boolean {
   return reply.status >= 200 && reply.status <= 299 && reply.status !== 204 && reply.bytes === 0;
 }
 
-/** The reply as the retry rule reads it. */
+/** The reply as rules read it. */
 export function viewOf(reply: CallReply, attempt: number): ReplyView {
   return {
     status: reply.status,
@@ -133,6 +211,8 @@ function pauseOf(reply: CallReply, nowMs: number): number {
 
 export type Settlement =
   | { readonly kind: 'ack' }
+  /** no attempt counts; from the end of the call to the next one */
+  | { readonly kind: 'again'; readonly delayMs: number }
   /** from the end of the attempt to the next one */
   | { readonly kind: 'retry'; readonly delayMs: number }
   | { readonly kind: 'bury'; readonly reason: Exclude<BuryReason, 'poison'> };
@@ -147,6 +227,7 @@ export function settle(
   random: () => number,
 ): Settlement {
   if (verdict.outcome === 'delivered') return { kind: 'ack' };
+  if (verdict.outcome === 'again') return { kind: 'again', delayMs: verdict.delayMs };
   if (verdict.noMoreAttempts !== null) return { kind: 'bury', reason: verdict.noMoreAttempts };
   // ≥: maxAttempts may have been lowered below the job's failed attempts.
   if (failures + 1 >= topic.maxAttempts) return { kind: 'bury', reason: 'attempts_exhausted' };
@@ -159,6 +240,6 @@ export function settle(
 /** `leftMs`: from the end of the attempt to the deadline of the job. No attempt starts after the deadline, so
  *  a job whose next one would is dead at once. */
 export function beforeDeadline(settlement: Settlement, leftMs: number): Settlement {
-  const isLate = settlement.kind === 'retry' && settlement.delayMs > leftMs;
+  const isLate = 'delayMs' in settlement && settlement.delayMs > leftMs;
   return isLate ? { kind: 'bury', reason: 'expired' } : settlement;
 }

@@ -2,19 +2,19 @@
 // logs: the failure, the values that the retry rule saw, some headers of the reply, the wait that follows.
 // Invariant: each part is bounded by notifierLimits, and printable. Cookies and credentials are not kept.
 
-import type { AttemptRecord } from '../core/job.ts';
+import type { AttemptReason, AttemptRecord } from '../core/job.ts';
 import { backoffMs } from '../core/retry-policy.ts';
-import { type Rule, ruleValues } from '../core/rule/reply-rule.ts';
+import { ReplyFacts, type Rule, ruleValues } from '../core/rule/reply-rule.ts';
 import type { Topic } from '../core/topic/topic.ts';
 import type { Settlement } from '../core/verdict.ts';
-import { type CallOutcome, type CallReply, type Failure, viewOf } from '../core/verdict.ts';
+import { type CallOutcome, type CallReply, type Failure, type ReplyRules, viewOf } from '../core/verdict.ts';
 import { printableExcerpt } from '../runtime/printable-text.ts';
 import { notifierLimits } from './limits.ts';
 
 interface FailedCall {
   readonly outcome: CallOutcome;
   readonly verdict: Failure;
-  readonly rule: Rule | null;
+  readonly rules: ReplyRules;
   /** number of the attempt, from 1 */
   readonly attempt: number;
   /** the failure in words; '' for a reply */
@@ -24,7 +24,7 @@ interface FailedCall {
 export function failureDetail({
   outcome,
   verdict,
-  rule,
+  rules,
   attempt,
   detail,
 }: FailedCall): Pick<AttemptRecord, 'detail' | 'ruleValues' | 'replyHeaders'> {
@@ -33,8 +33,12 @@ export function failureDetail({
   if (outcome.kind === 'confirmed') return {};
   const { replyHeadersMax, replyHeaderMax } = notifierLimits;
   const replyHeaders = headerLines(outcome, replyHeadersMax, replyHeaderMax);
+  const rule = ruleBehind(rules, verdict.reason);
   return {
-    ...(verdict.reason === 'rule' && rule !== null ? { ruleValues: ruleTexts(rule, outcome, attempt) } : {}),
+    ...(verdict.detail === undefined
+      ? {}
+      : { detail: printableExcerpt(verdict.detail, notifierLimits.detailMax) }),
+    ...(rule === null ? {} : { ruleValues: ruleTexts([rule], outcome, attempt) }),
     ...(replyHeaders.length === 0 ? {} : { replyHeaders }),
   };
 }
@@ -52,11 +56,18 @@ export function waitAfter(
   return { nextDelayMs: settlement.delayMs, nextBy: isAsked ? 'retry_after' : 'backoff' };
 }
 
+/** The rule that was true; null: the reason is another one. */
+function ruleBehind({ deadIf, retryIf }: ReplyRules, reason: AttemptReason): Rule | null {
+  return reason === 'dead_rule' ? deadIf : reason === 'rule' ? retryIf : null;
+}
+
 /** Values of the first references, as JSON. */
-export function ruleTexts(rule: Rule, reply: CallReply, attempt: number): Record<string, string> {
+export function ruleTexts(rules: readonly Rule[], reply: CallReply, attempt: number): Record<string, string> {
   const { ruleValuesMax, ruleValueMax } = notifierLimits;
+  const facts = new ReplyFacts(viewOf(reply, attempt));
   return Object.fromEntries(
-    Object.entries(ruleValues(rule, viewOf(reply, attempt)))
+    rules
+      .flatMap((rule) => Object.entries(ruleValues(rule, facts)))
       .slice(0, ruleValuesMax)
       .map(([reference, value]) => [
         printableExcerpt(reference, ruleValueMax),

@@ -3,13 +3,12 @@
 // Invariant: a second sends at most notifierLimits.samplesPerSecond samples, and one message waits at most.
 // Further samples are dropped: they are for people who watch.
 
-import type { AttemptRecord } from '../core/job.ts';
 import type { AttemptSample } from '../process/questions.ts';
 import type { MasterLink } from '../process/role.ts';
 import { clearTimeout, setTimeout, type Timer } from '../runtime/time.ts';
 import { notifierLimits } from './limits.ts';
 
-type Outcome = AttemptRecord['outcome'];
+type Outcome = AttemptSample['outcome'];
 
 export class AttemptFeed {
   readonly #link: Pick<MasterLink, 'sent'>;
@@ -27,17 +26,18 @@ export class AttemptFeed {
     this.#most = {
       failed: Math.ceil(failedSamples / notifiers),
       delivered: Math.ceil(deliveredSamples / notifiers),
+      again: Math.ceil(deliveredSamples / notifiers),
     };
   }
 
   /** Whether the next attempt of this topic is a sample; true counts it. */
   takes(topic: string, outcome: Outcome): boolean {
-    // Successes leave half of the samples to failures.
-    const most = notifierLimits.samplesPerSecond / (outcome === 'delivered' ? 2 : 1);
+    // Successes and snoozes leave half of the samples to failures.
+    const most = notifierLimits.samplesPerSecond / (outcome === 'failed' ? 1 : 2);
     if (this.#samples.length >= most) return false;
     const taken = this.#taken.get(topic);
     if (taken === undefined) {
-      this.#taken.set(topic, { delivered: 0, failed: 0, [outcome]: 1 });
+      this.#taken.set(topic, { delivered: 0, again: 0, failed: 0, [outcome]: 1 });
       return true;
     }
     if (taken[outcome] >= this.#most[outcome]) return false;

@@ -340,7 +340,13 @@ export function callRequestOf(
   const options = optionsIn(job.extension);
   const sent = contentType === job.contentType ? job : { ...job, contentType };
   const trace = parent === undefined ? undefined : { parent, state: options.trace?.state ?? '' };
-  const headers = callbackHeaders(sent, withOptions(topic, options), { nowMs, body, version, trace });
+  const headers = callbackHeaders(sent, withOptions(topic, options), {
+    nowMs,
+    body,
+    version,
+    trace,
+    again: options.again,
+  });
   return {
     options: { origin, path, method: topic.method, body, headers },
     check: pools.checkFor(topic, origin),

@@ -6,7 +6,7 @@ import { hostname } from 'node:os';
 import type { Brokers } from '../broker/brokers.ts';
 import { type Clock, createClock } from '../core/calendar.ts';
 import { messageOf } from '../core/errors.ts';
-import { deadlineOf, optionsIn, withOptions } from '../core/extension.ts';
+import { deadlineOf, optionsIn, withAgain, withOptions } from '../core/extension.ts';
 import type { AttemptRecord, JobKey, ReservedJob, Version } from '../core/job.ts';
 import { childOf } from '../core/trace-context.ts';
 import {
@@ -16,6 +16,8 @@ import {
   type Settlement,
   settle,
   slowDownOf,
+  type Verdict,
+  withAgainLimit,
 } from '../core/verdict.ts';
 import type { CallFacts } from '../process/call-facts.ts';
 import type { RoleContext } from '../process/role.ts';
@@ -46,6 +48,13 @@ interface Ended {
   readonly traceparent: string | undefined;
 }
 
+/** The record of a call; one that ended in a snooze is not stored. */
+type CalledAttempt = Omit<AttemptRecord, 'outcome'> & { readonly outcome: Verdict['outcome'] };
+
+function isStored(attempt: CalledAttempt): attempt is AttemptRecord {
+  return attempt.outcome !== 'again';
+}
+
 /** The attempt does not count: the receiver asks the topic to slow down. */
 interface Released {
   readonly kind: 'release';
@@ -74,6 +83,7 @@ function storageNow({ clockOffset }: Held): number {
 
 const excerptMaxOf = {
   delivered: notifierLimits.deliveredExcerptMax,
+  again: notifierLimits.deliveredExcerptMax,
   failed: notifierLimits.replyExcerptMax,
 } as const;
 
@@ -200,19 +210,23 @@ export class Deliverer {
     const { job } = held;
     const attemptNumber = job.failures + 1;
     // The policy at the moment of settling applies; a topic that was deleted meanwhile keeps its last one.
-    const { topic: current, rule } = capacity.targetOf(job.topic) ?? target;
+    const { topic: current, rules } = capacity.targetOf(job.topic) ?? target;
     const options = optionsIn(job.extension);
     const topic = withOptions(current, options);
     const call = { attempt: attemptNumber, nowMs: storageNow(held) };
-    const verdict = judge(topic, rule, call, outcome);
-    const reason = verdict.outcome === 'delivered' ? null : verdict.reason;
+    const judged = judge(topic, rules, call, outcome);
+    // Of a snooze: this one counted. Stored with every end that keeps the job.
+    const again = judged.outcome === 'again' ? (options.again ?? 0) + 1 : 0;
+    const extension = again === 0 ? undefined : withAgain(job.extension, again);
+    const verdict = withAgainLimit(judged, again);
+    const reason = verdict.outcome === 'failed' ? verdict.reason : null;
     const status = outcome.kind === 'replied' ? outcome.status : null;
     const counts = capacity.judged(running, reason, status, slowDownOf(topic, verdict, outcome));
     const settlement = beforeDeadline(
       settle(topic, job.failures, verdict, ctx.config['retry.unit'], random),
       deadlineOf(options, job) - call.nowMs,
     );
-    const attempt: AttemptRecord = {
+    const attempt: CalledAttempt = {
       attempt: attemptNumber,
       startedAt,
       durationMs: Math.round(durationMs),
@@ -224,11 +238,11 @@ export class Deliverer {
       notifier: ctx.title,
       host,
       ...(traceparent === undefined ? {} : { traceparent }),
-      ...(verdict.outcome === 'delivered'
+      ...(verdict.outcome !== 'failed'
         ? {}
         : {
             latenessMs: Math.max(0, startedAt - job.dueAt),
-            ...failureDetail({ outcome, verdict, rule, attempt: attemptNumber, detail }),
+            ...failureDetail({ outcome, verdict, rules, attempt: attemptNumber, detail }),
             ...waitAfter(settlement, verdict, topic, job.failures, ctx.config['retry.unit']),
           }),
     };
@@ -239,16 +253,21 @@ export class Deliverer {
       settler.release(held);
       return;
     }
-    ctx.metrics.count('dq_attempts_total', 1, settlement.kind, reason ?? 'none');
-    this.#options.facts.ended(job.topic, { attempt: attemptNumber, durationMs, reason, status });
+    const isSnooze = verdict.outcome === 'again';
+    ctx.metrics.count('dq_attempts_total', 1, isSnooze ? 'again' : settlement.kind, reason ?? 'none');
+    this.#options.facts.ended(job.topic, { attempt: attemptNumber, durationMs, reason, status, isSnooze });
     this.#log(held, attempt, settlement, detail);
     this.#sample(held, attempt, target.origin);
-    if (settlement.kind === 'ack') settler.ack(held, attempt);
-    else if (settlement.kind === 'retry') settler.retry(held, settlement.delayMs, attempt);
-    else settler.bury(held, settlement.reason, attempt);
+    const stored = isStored(attempt) ? attempt : null;
+    if (settlement.kind === 'bury') settler.bury(held, settlement.reason, stored);
+    else if (settlement.kind === 'again' && extension !== undefined)
+      settler.snooze(held, settlement.delayMs, extension);
+    else if (settlement.kind === 'retry' && stored !== null)
+      settler.retry(held, settlement.delayMs, stored, extension);
+    else if (stored !== null) settler.ack(held, stored);
   }
 
-  #sample({ job }: Held, record: AttemptRecord, origin: string): void {
+  #sample({ job }: Held, record: CalledAttempt, origin: string): void {
     const { feed } = this.#options;
     if (!feed.takes(job.topic, record.outcome)) return;
     const { attempt, startedAt, durationMs, outcome, reason, status, replyExcerpt, notifier } = record;
@@ -270,7 +289,7 @@ export class Deliverer {
     });
   }
 
-  #log({ job }: Held, attempt: AttemptRecord, settlement: Settlement | Released, detail: string): void {
+  #log({ job }: Held, attempt: CalledAttempt, settlement: Settlement | Released, detail: string): void {
     this.#options.ctx.log.notify({
       topic: job.topic,
       id: job.id,
@@ -283,7 +302,7 @@ export class Deliverer {
       durationMs: attempt.durationMs,
       lateMs: attempt.startedAt - job.dueAt,
       ...(attempt.traceparent === undefined ? {} : { traceparent: attempt.traceparent }),
-      ...(settlement.kind === 'retry' ? { delayMs: settlement.delayMs } : {}),
+      ...('delayMs' in settlement ? { delayMs: settlement.delayMs } : {}),
       ...(settlement.kind === 'bury' ? { buryReason: settlement.reason } : {}),
       ...(attempt.outcome === 'failed' ? { detail, reply: attempt.replyExcerpt } : {}),
     });

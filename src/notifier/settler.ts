@@ -80,6 +80,7 @@ export class Settler {
   readonly #held = new Set<Held>();
   readonly #acks: Outbox<AckItem>;
   readonly #retries: Outbox<RetryItem>;
+  readonly #snoozes: Outbox<RetryItem>;
   readonly #buries: Outbox<BuryItem>;
   readonly #releases: Outbox<Lease>;
   #unsettled = 0;
@@ -95,6 +96,7 @@ export class Settler {
     this.#options = options;
     this.#acks = outboxOf('ack', 'delivered', (items) => jobs.ack(items));
     this.#retries = outboxOf('retry', 'retried', (items) => jobs.retry(items));
+    this.#snoozes = outboxOf('retry', 'again', (items) => jobs.retry(items));
     this.#buries = outboxOf('bury', 'dead', (items) => jobs.bury(items));
     this.#releases = outboxOf('release', null, (items) => jobs.release(items));
   }
@@ -135,8 +137,14 @@ export class Settler {
     this.#add(this.#acks, held, { topic, id, version, token, attempt: kept });
   }
 
-  retry(held: Held, delayMs: number, attempt: AttemptRecord): void {
-    this.#add(this.#retries, held, { ...leaseOf(held.job), delayMs, attempt });
+  /** `extension`: replaces the options of the job. */
+  retry(held: Held, delayMs: number, attempt: AttemptRecord, extension?: Buffer): void {
+    this.#add(this.#retries, held, { ...leaseOf(held.job), delayMs, attempt, extension });
+  }
+
+  /** A retry without an attempt. `extension`: with the number of snoozes. */
+  snooze(held: Held, delayMs: number, extension: Buffer): void {
+    this.#add(this.#snoozes, held, { ...leaseOf(held.job), delayMs, attempt: null, extension });
   }
 
   /** `attempt` null: none was made. */
@@ -169,6 +177,7 @@ export class Settler {
     this.#flush = null;
     this.#flushOne(this.#acks);
     this.#flushOne(this.#retries);
+    this.#flushOne(this.#snoozes);
     this.#flushOne(this.#buries);
     this.#flushOne(this.#releases);
   }

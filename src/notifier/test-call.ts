@@ -9,9 +9,8 @@ import type { PublicationOptions, PublishEnd } from '../broker/publication.ts';
 import { formatTarget } from '../core/broker.ts';
 import type { Clock } from '../core/calendar.ts';
 import type { ReservedJob } from '../core/job.ts';
-import { parseRule, type Rule } from '../core/rule/reply-rule.ts';
 import type { Topic } from '../core/topic/topic.ts';
-import { judge, settle } from '../core/verdict.ts';
+import { judge, type ReplyRules, rulesOf, settle } from '../core/verdict.ts';
 import type { TestCall, TestCallResult } from '../process/questions.ts';
 import { printable, printableExcerpt } from '../runtime/printable-text.ts';
 import { monotonicNow, setImmediate } from '../runtime/time.ts';
@@ -56,7 +55,8 @@ export async function testCall(given: TestCall, options: TestCallOptions): Promi
     timeoutMs: Math.min(built.timeoutMs, notifierLimits.testCallMsMax),
   };
   const { end, detail, phases } = await callOnce(pools, request);
-  const rule = ruleOf(topic);
+  const rules = rulesOf(topic);
+  const named = [rules.deadIf, rules.againIf, rules.retryIf].filter((rule) => rule !== null);
   return {
     request: {
       method: topic.method,
@@ -74,8 +74,8 @@ export async function testCall(given: TestCall, options: TestCallOptions): Promi
           }
         : null,
     phases,
-    verdict: verdictOf(topic, rule, end, detail, now(), retryUnitMs),
-    ruleValues: end.kind === 'replied' && rule !== null ? ruleTexts(rule, end, 1) : null,
+    verdict: verdictOf(topic, rules, end, detail, now(), retryUnitMs),
+    ruleValues: end.kind === 'replied' && named.length > 0 ? ruleTexts(named, end, 1) : null,
   };
 }
 
@@ -119,7 +119,7 @@ async function testPublication(
       readMs: null,
       totalMs: Math.round(durationMs),
     },
-    verdict: verdictOf(topic, null, end, detail, now(), retryUnitMs),
+    verdict: verdictOf(topic, rulesOf(topic), end, detail, now(), retryUnitMs),
     ruleValues: null,
   };
 }
@@ -166,7 +166,7 @@ function callOnce(pools: Dispatching, request: CallRequest): Promise<Ended> {
 
 function verdictOf(
   topic: Topic,
-  rule: Rule | null,
+  rules: ReplyRules,
   end: CallEnd,
   detail: string,
   nowMs: number,
@@ -175,23 +175,16 @@ function verdictOf(
   const text = printableExcerpt(detail, notifierLimits.detailMax);
   if (end.kind === 'not_started')
     return { outcome: 'not_started', reason: null, detail: text, next: null, delayMs: null };
-  const verdict = judge(topic, rule, { attempt: 1, nowMs }, end);
+  const verdict = judge(topic, rules, { attempt: 1, nowMs }, end);
   // 0.5: without jitter.
   const settlement = settle(topic, 0, verdict, retryUnitMs, () => 0.5);
   return {
     outcome: verdict.outcome,
-    reason: verdict.outcome === 'delivered' ? null : verdict.reason,
-    detail: text,
+    reason: verdict.outcome === 'failed' ? verdict.reason : null,
+    detail: verdict.outcome === 'failed' && verdict.detail !== undefined ? verdict.detail : text,
     next: settlement.kind,
-    delayMs: settlement.kind === 'retry' ? settlement.delayMs : null,
+    delayMs: 'delayMs' in settlement ? settlement.delayMs : null,
   };
-}
-
-function ruleOf({ retryIf }: Topic): Rule | null {
-  if (retryIf === '') return null;
-  const parsed = parseRule(retryIf);
-  if (!parsed.ok) throw new Error(`retryIf: ${parsed.message}`);
-  return parsed.rule;
 }
 
 /** The page shows line breaks and tabs. */

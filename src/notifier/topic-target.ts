@@ -24,9 +24,8 @@ import { unknownBroker } from '../broker/brokers.ts';
 import type { Broker } from '../core/broker.ts';
 import { originOf } from '../core/endpoint.ts';
 import type { AttemptReason } from '../core/job.ts';
-import { parseRule, type Rule } from '../core/rule/reply-rule.ts';
 import type { KnownTopic, Topic } from '../core/topic/topic.ts';
-import { isOkStatus } from '../core/verdict.ts';
+import { isOkStatus, type ReplyRules, rulesOf } from '../core/verdict.ts';
 import { notifierLimits } from './limits.ts';
 
 /** Failures of a receiver that is unreachable or hangs. Any other failure is a reply and frees its slot
@@ -78,7 +77,7 @@ export interface Judged {
 
 export class TopicTarget {
   readonly topic: Topic;
-  readonly rule: Rule | null;
+  readonly rules: ReplyRules;
   /** as originOf */
   readonly origin: string;
   /** with delivery mq that of the broker */
@@ -119,10 +118,8 @@ export class TopicTarget {
     const url = topic.delivery === 'mq' ? null : new URL(topic.callbackUrl);
     const hostname = url?.hostname ?? brokers.get(topic.target.broker)?.host;
     if (hostname === undefined) throw new Error(unknownBroker(topic.target.broker));
-    const rule = topic.retryIf === '' ? null : parseRule(topic.retryIf);
-    if (rule !== null && !rule.ok) throw new Error(`retryIf: ${rule.message}`);
     this.topic = topic;
-    this.rule = rule === null ? null : rule.rule;
+    this.rules = rulesOf(topic);
     this.origin = originOf(topic);
     this.hostname = hostname;
     this.path = url === null ? '' : url.pathname + url.search;
@@ -275,6 +272,7 @@ export class TopicTarget {
     this.#isQueued = false;
     const isUnreached = reason !== null && unreachedReasons.has(reason);
     const isGateway =
+      reason !== null &&
       status !== null &&
       gatewayStatuses.has(status) &&
       !isOkStatus(this.topic.okStatus, status) &&

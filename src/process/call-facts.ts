@@ -12,10 +12,12 @@ import type { MasterLink } from './role.ts';
 export interface EndedAttempt {
   readonly attempt: number;
   readonly durationMs: number;
-  /** null: delivered */
+  /** null: delivered, or a snooze */
   readonly reason: AttemptReason | null;
   /** null: no reply */
   readonly status: number | null;
+  /** It has no result: the call of the same number follows. */
+  readonly isSnooze?: boolean;
 }
 
 export class CallFacts {
@@ -40,11 +42,11 @@ export class CallFacts {
     addTime(this.#of(topic).lateness, ms);
   }
 
-  ended(topic: string, { attempt, durationMs, reason, status }: EndedAttempt): void {
+  ended(topic: string, { attempt, durationMs, reason, status, isSnooze = false }: EndedAttempt): void {
     const facts = this.#of(topic);
     addTime(facts.duration, durationMs);
     if (reason !== null) addReason(facts, reasonKey(reason, status));
-    if (attempt > 1) return;
+    if (attempt > 1 || isSnooze) return;
     facts.counts.firstAttempts += 1;
     if (reason === null) facts.counts.firstDelivered += 1;
   }

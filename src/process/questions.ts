@@ -35,7 +35,7 @@ export interface Questions {
   /** samples of the newest attempts of visible topics, newest first. `since`: epoch ms, when they begin */
   readonly attempts: Asked<
     'upkeep',
-    TopicFilter & { readonly outcome: AttemptRecord['outcome'] | null; readonly limit: number },
+    TopicFilter & { readonly outcome: SampleOutcome | null; readonly limit: number },
     { readonly since: number; readonly attempts: readonly AttemptSample[] }
   >;
   /** why the move of a jobs.db to Redis waits; null: it does not, or there is none */
@@ -76,14 +76,18 @@ export interface AnswerOf<T> {
   readonly answer: T | null;
 }
 
+/** again: the call ended in a snooze */
+export type SampleOutcome = AttemptRecord['outcome'] | 'again';
+
 /** An attempt as dq-upkeep keeps it in its ring: for people who watch, not for jobs. Notifiers send samples
  *  in the message `attempts`. JSON. */
 export interface AttemptSample
   extends JobKey,
     Pick<
       AttemptRecord,
-      'attempt' | 'startedAt' | 'durationMs' | 'outcome' | 'reason' | 'status' | 'replyExcerpt' | 'notifier'
+      'attempt' | 'startedAt' | 'durationMs' | 'reason' | 'status' | 'replyExcerpt' | 'notifier'
     > {
+  readonly outcome: SampleOutcome;
   readonly version: Version;
   /** from the due time to the start, ms */
   readonly latenessMs: number;
@@ -125,15 +129,15 @@ export interface TestCallResult {
   };
   readonly verdict: {
     /** `not_started`: the look-up of the host name got no turn; no request was sent */
-    readonly outcome: 'delivered' | 'failed' | 'not_started';
+    readonly outcome: 'delivered' | 'again' | 'failed' | 'not_started';
     readonly reason: AttemptReason | null;
     /** the failure in words; '' where the reply says it */
     readonly detail: string;
     /** what would follow for a job after its first attempt; null: not_started */
-    readonly next: 'ack' | 'retry' | 'bury' | null;
+    readonly next: 'ack' | 'again' | 'retry' | 'bury' | null;
     /** until the next attempt; null: none follows */
     readonly delayMs: number | null;
   };
-  /** value of each reference of the retry rule, as JSON; null: no rule or no reply */
+  /** value of each reference of the topic's rules, as JSON; null: no rule or no reply */
   readonly ruleValues: Readonly<Record<string, string>> | null;
 }

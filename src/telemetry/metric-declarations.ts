@@ -94,10 +94,10 @@ export const metricDeclarations = {
   dq_attempts_total: counter(
     'Callback attempts by outcome of the job and reason of the failure',
     [
-      ['verdict', ['ack', 'retry', 'bury']],
+      ['verdict', ['ack', 'again', 'retry', 'bury']],
       ['reason', reasons],
     ],
-    ([verdict, reason]) => (verdict === 'ack') === (reason === 'none'),
+    ([verdict, reason]) => (verdict === 'ack' || verdict === 'again') === (reason === 'none'),
   ),
   dq_callback_seconds: histogram('Duration of an attempt, name lookup included', callbackBounds),
   dq_delivery_lateness_seconds: histogram('How late attempts began, retries included', latenessBounds),

@@ -114,7 +114,7 @@ export function openLog(options: LogOptions): OpenLog {
     },
     debug: (message, fields = {}) => notices.write('debug', message, fields),
     request: ofCalls('request', ({ status }) => typeof status === 'number' && status >= 400),
-    notify: ofCalls('notify', ({ outcome }) => outcome !== 'delivered'),
+    notify: ofCalls('notify', ({ outcome }) => outcome === 'failed'),
     audit: (fields) => appenders.audit.write(formatLine(fields, auditHead())),
     reopen: () => {
       for (const appender of Object.values(appenders)) appender.reopen();

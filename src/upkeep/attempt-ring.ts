@@ -2,13 +2,12 @@
 // Invariant: at most upkeepLimits.samplesPerTopic samples of a topic and upkeepLimits.samplesBytes in all.
 // The topic that had no sample for the longest time loses its oldest one first.
 
-import type { AttemptRecord } from '../core/job.ts';
 import { reaches } from '../core/token.ts';
-import type { AttemptSample, Questions } from '../process/questions.ts';
+import type { AttemptSample, Questions, SampleOutcome } from '../process/questions.ts';
 import { upkeepLimits } from './limits.ts';
 
 /** In the order of arrival. Apart, so that successes do not displace failures. */
-type TopicSamples = Readonly<Record<AttemptRecord['outcome'], AttemptSample[]>>;
+type TopicSamples = Readonly<Record<SampleOutcome, AttemptSample[]>>;
 
 export class AttemptRing {
   /** The topic with the latest sample comes last. */
@@ -38,7 +37,7 @@ export class AttemptRing {
       const of = this.#topics.get(name);
       if (of === undefined) return [];
       if (outcome !== null) return of[outcome].slice(-limit);
-      return [...of.delivered.slice(-limit), ...of.failed.slice(-limit)];
+      return Object.values(of).flatMap((its) => its.slice(-limit));
     });
     return {
       since: this.#since,
@@ -48,22 +47,26 @@ export class AttemptRing {
 
   #add(sample: AttemptSample): void {
     const { topic, outcome } = sample;
-    const samples = this.#topics.get(topic) ?? { delivered: [], failed: [] };
+    const samples = this.#topics.get(topic) ?? { delivered: [], again: [], failed: [] };
     this.#topics.delete(topic);
     this.#topics.set(topic, samples);
     samples[outcome].push(sample);
     this.#bytes += bytesOf(sample);
-    if (samples.delivered.length + samples.failed.length > upkeepLimits.samplesPerTopic)
-      this.#drop(topic, samples);
+    if (countOf(samples) > upkeepLimits.samplesPerTopic) this.#drop(topic, samples);
   }
 
-  /** The oldest of the outcome that has more. */
-  #drop(topic: string, { delivered, failed }: TopicSamples): void {
-    const dropped = (delivered.length > failed.length ? delivered : failed).shift();
+  /** The oldest of the outcome that has the most; of equal ones of failures. */
+  #drop(topic: string, samples: TopicSamples): void {
+    const { delivered, again, failed } = samples;
+    const most = [delivered, again].reduce((a, b) => (b.length > a.length ? b : a), failed);
+    const dropped = most.shift();
     if (dropped !== undefined) this.#bytes -= bytesOf(dropped);
-    if (delivered.length + failed.length === 0) this.#topics.delete(topic);
+    if (countOf(samples) === 0) this.#topics.delete(topic);
   }
 }
+
+const countOf = ({ delivered, again, failed }: TopicSamples): number =>
+  delivered.length + again.length + failed.length;
 
 /** Measured: 400 bytes and up to two for each character. */
 function bytesOf({ topic, id, replyExcerpt, origin, detail, notifier }: AttemptSample): number {

@@ -1,6 +1,8 @@
 // Compares retry rules with recorded results of PHP 8.2 (rule-cases.json).
 import { describe, expect, it } from 'vitest';
 import { evaluateRule, parseRule } from '../../src/core/rule/reply-rule.ts';
+import { topicDefaults } from '../../src/core/topic/topic.ts';
+import { judge, rulesOf } from '../../src/core/verdict.ts';
 import cases from './rule-cases.json' with { type: 'json' };
 
 describe('retry rule', () => {
@@ -13,5 +15,16 @@ describe('retry rule', () => {
     if (!parsed.ok) throw new Error(`${parsed.message} at ${parsed.position}`);
     const view = { status: 200, attempt: 1, text: reply, header: () => null };
     expect(evaluateRule(parsed.rule, view)).toBe(retry);
+    // The same code judges deadIf.
+    const topic = { deadIf: rule, againIf: '', againAfter: '', retryIf: '' };
+    const whole = {
+      ...view,
+      kind: 'replied',
+      bytes: reply.length,
+      cut: false,
+      headerNames: () => [],
+    } as const;
+    const verdict = judge(topicDefaults, rulesOf(topic), { attempt: 1, nowMs: 0 }, whole);
+    expect(verdict).toMatchObject(retry ? { noMoreAttempts: 'dead_rule' } : { outcome: 'delivered' });
   });
 });

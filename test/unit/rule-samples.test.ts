@@ -4,6 +4,7 @@ import { limits } from '../../src/core/limits.ts';
 import { parseRule } from '../../src/core/rule/reply-rule.ts';
 import { retriedSuccessOf, samplesOf } from '../../src/core/rule/rule-samples.ts';
 import { judgeSamples } from '../../src/core/sample-replies.ts';
+import { type TopicSettings, topicDefaults } from '../../src/core/topic/topic.ts';
 
 const ruleOf = (source: string) => {
   const parsed = parseRule(source);
@@ -12,8 +13,8 @@ const ruleOf = (source: string) => {
 };
 
 /** Before the three usual replies: `name → what dq does`. */
-const judged = (retryIf: string, okStatus = ['2xx']) =>
-  judgeSamples({ okStatus, emptyReply: 'accept', retryIf, maxAttempts: 10 })
+const judged = (retryIf: string, okStatus = ['2xx'], more: Partial<TopicSettings> = {}) =>
+  judgeSamples({ ...topicDefaults, okStatus, emptyReply: 'accept', retryIf, maxAttempts: 10, ...more })
     .filter(({ name }) => name !== 'empty reply' && name !== 'status 500')
     .map(({ name, next }) => `${name} → ${next}`);
 

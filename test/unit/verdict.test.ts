@@ -6,9 +6,13 @@ import {
   type CallOutcome,
   type CallReply,
   judge,
+  type ReplyRules,
+  rulesOf,
+  settle,
   slowDownOf,
   type TransportReason,
   type Verdict,
+  withAgainLimit,
 } from '../../src/core/verdict.ts';
 
 const plain = { okStatus: ['2xx'], emptyReply: 'retry' } as const;
@@ -32,12 +36,14 @@ function reply(status: number, text: string, headers: Record<string, string> = {
   };
 }
 
-const reasonOf = (verdict: Verdict) => (verdict.outcome === 'failed' ? verdict.reason : 'delivered');
+const noRules: ReplyRules = { deadIf: null, againIf: null, againAfter: null, retryIf: null };
+const retryIf = (rule: Rule | null): ReplyRules => ({ ...noRules, retryIf: rule });
+const reasonOf = (verdict: Verdict) => (verdict.outcome === 'failed' ? verdict.reason : verdict.outcome);
 const reasonFor = (
   outcome: CallOutcome,
   topic: Parameters<typeof judge>[0] = plain,
   rule: Rule | null = null,
-) => reasonOf(judge(topic, rule, call, outcome));
+) => reasonOf(judge(topic, retryIf(rule), call, outcome));
 
 describe('judge: without a reply', () => {
   const reasons: TransportReason[] = [
@@ -50,7 +56,7 @@ describe('judge: without a reply', () => {
     'protocol',
   ];
   it.each(reasons)('%s: a failure without request of the receiver', (reason) => {
-    expect(judge(plain, ruleOf('1==2'), call, { kind: 'no_reply', reason })).toEqual({
+    expect(judge(plain, retryIf(ruleOf('1==2')), call, { kind: 'no_reply', reason })).toEqual({
       ...{ outcome: 'failed', reason, noMoreAttempts: null, retryAfterMs: 0 },
     });
   });
@@ -115,8 +121,8 @@ describe('judge: by rule', () => {
   it('rule: reads the attempt and the headers', () => {
     const rule = ruleOf("{attempt}==2 && {header.x-again}=='yes'");
     const rejected = reply(200, 'ok', { 'x-again': 'yes' });
-    expect(reasonOf(judge(plain, rule, { ...call, attempt: 2 }, rejected))).toBe('rule');
-    expect(reasonOf(judge(plain, rule, { ...call, attempt: 1 }, rejected))).toBe('delivered');
+    expect(reasonOf(judge(plain, retryIf(rule), { ...call, attempt: 2 }, rejected))).toBe('rule');
+    expect(reasonOf(judge(plain, retryIf(rule), { ...call, attempt: 1 }, rejected))).toBe('delivered');
   });
 
   it('a cut reply fails only with a rule on the body', () => {
@@ -147,7 +153,7 @@ describe('judge: requests of the receiver', () => {
     topic: Parameters<typeof judge>[0] = plain,
     rule: Rule | null = null,
   ) => {
-    const verdict = judge(topic, rule, call, outcome);
+    const verdict = judge(topic, retryIf(rule), call, outcome);
     return verdict.outcome === 'failed' ? [verdict.noMoreAttempts, verdict.retryAfterMs] : 'delivered';
   };
 
@@ -189,9 +195,144 @@ describe('judge: requests of the receiver', () => {
   });
 });
 
+/** The rows of the table of verdicts, each with what makes it match: members of the reply, and the rules. */
+interface Row {
+  readonly verdict: string;
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly rules?: Partial<Parameters<typeof rulesOf>[0]>;
+}
+
+const rows: readonly Row[] = [
+  { verdict: 'dead_rule, dead_rule', rules: { deadIf: '{res.code}=="E_ARG"' } },
+  {
+    verdict: 'rule, no_retry',
+    headers: { 'dq-no-retry': 'true' },
+    rules: { retryIf: '{res.code}=="E_ARG"' },
+  },
+  { verdict: 'bad_again, null', headers: { 'dq-again': '600' } },
+  { verdict: 'again 600000 by dq-again', headers: { 'dq-again': '10m' } },
+  {
+    verdict: 'again 7000 by againIf',
+    rules: { againIf: '{res.code}=="E_ARG"', againAfter: '{res.wait}s' },
+  },
+  { verdict: 'status, null', status: 500 },
+  { verdict: 'rule, null', rules: { retryIf: '{res.code}=="E_ARG"' } },
+  { verdict: 'delivered' },
+];
+/** A status that ends jobs by itself; not before a rule. */
+const gone: Row = { verdict: 'status, gone', status: 410 };
+
+const shownVerdict = (verdict: Verdict): string =>
+  verdict.outcome === 'failed'
+    ? `${verdict.reason}, ${verdict.noMoreAttempts}`
+    : verdict.outcome === 'again'
+      ? `again ${verdict.delayMs} by ${verdict.by}`
+      : verdict.outcome;
+
+const sources = { deadIf: '', againIf: '', againAfter: '', retryIf: '' };
+const body = '{"code":"E_ARG","wait":7}';
+
+function verdictOf(these: readonly Row[], cut = false, text = body): string {
+  const rules = rulesOf(Object.assign({ ...sources }, ...these.map((row) => row.rules ?? {})));
+  const headers = Object.assign({}, ...these.map((row) => row.headers ?? {}));
+  const status = these.find((row) => row.status !== undefined)?.status ?? 200;
+  return shownVerdict(judge(plain, rules, call, reply(status, text, headers, cut)));
+}
+
+describe('judge: the table of verdicts', () => {
+  it.each([...rows, gone])('alone: $verdict', (row) => {
+    expect(verdictOf([row])).toBe(row.verdict);
+  });
+
+  const pairs = rows.flatMap((first, n) => rows.slice(n + 1).map((second) => ({ first, second })));
+  it.each(pairs)('$first.verdict before $second.verdict', ({ first, second }) => {
+    // Both name the header: it has one value.
+    if (first.headers?.['dq-again'] !== undefined && second.headers?.['dq-again'] !== undefined) return;
+    // The reason of a refusal is that of its fault.
+    const isFault = first.headers?.['dq-no-retry'] !== undefined && second.status !== undefined;
+    expect(verdictOf([first, second])).toBe(isFault ? 'status, no_retry' : first.verdict);
+  });
+
+  it('410 before a snooze and after deadIf, at any status', () => {
+    for (const later of rows.slice(2)) expect(verdictOf([gone, { ...later, status: 410 }])).toMatch(/gone$/);
+    expect(verdictOf([rows[0] as Row, gone])).toBe('dead_rule, dead_rule');
+  });
+
+  it('without a whole reply no rule is evaluated', () => {
+    const rules = rulesOf({ deadIf: '1==1', againIf: '1==1', againAfter: '5s', retryIf: '' });
+    const verdict = judge(plain, rules, call, { kind: 'no_reply', reason: 'timeout' });
+    expect(shownVerdict(verdict)).toBe('timeout, null');
+    expect(judge(plain, rules, call, { kind: 'confirmed' })).toEqual({ outcome: 'delivered' });
+  });
+
+  it('half a body ends no job: rules that read it are false, others are not', () => {
+    const [dead, , , , again, , rule, done] = rows as [Row, Row, Row, Row, Row, Row, Row, Row];
+    expect(verdictOf([dead, done], true)).toBe('delivered');
+    expect(verdictOf([again], true)).toBe('delivered');
+    expect(verdictOf([dead, again, rule], true)).toBe('reply_too_large, null');
+    const byStatus = { verdict: '', rules: { deadIf: '{status}==200' } };
+    expect(verdictOf([byStatus], true)).toBe('dead_rule, dead_rule');
+    const byHeader = { verdict: '', rules: { againIf: '{status}==200', againAfter: '{res.wait}s' } };
+    expect(verdictOf([byHeader], true)).toBe('again 60000 by againIf');
+  });
+
+  it.each([
+    ['', 'bad_again, null'],
+    ['soon', 'bad_again, null'],
+    ['10m, 5m', 'bad_again, null'],
+    ['-5s', 'bad_again, null'],
+    [' 10m ', 'again 600000 by dq-again'],
+    ['0', 'again 1000 by dq-again'],
+    ['10ms', 'again 1000 by dq-again'],
+    ['400d', 'again 2592000000 by dq-again'],
+  ])('dq-again %j: %s', (value, verdict) => {
+    expect(verdictOf([{ verdict, headers: { 'dq-again': value } }])).toBe(verdict);
+    expect(verdictOf([{ verdict, status: 503, headers: { 'dq-again': value } }])).toBe(verdict);
+  });
+
+  it('an unreadable dq-again says what to write', () => {
+    expect(judge(plain, noRules, call, reply(200, '{}', { 'dq-again': '600' }))).toMatchObject({
+      detail: 'dq-again: "600" has no unit; write 600s or 600ms',
+    });
+  });
+
+  it.each([
+    ['10m', '{}', 600_000],
+    ['5ms', '{}', 1_000],
+    ['{res.wait}s', '{"wait":30}', 30_000],
+    ['{res.wait}m', '{"wait":"1.5"}', 90_000],
+    ['{res.wait}ms', '{"wait":1500.5}', 1_501],
+    ['{res.wait}h', '{"wait":100000}', 2_592_000_000],
+    ['{res.wait}s', '{"wait":-1}', 60_000],
+    ['{res.wait}s', '{"wait":"soon"}', 60_000],
+    ['{res.wait}s', '{"wait":true}', 60_000],
+    ['{res.wait}s', 'no JSON', 60_000],
+    ['{header.retry-after}s', '{}', 120_000],
+    ['{attempt}d', '{}', 86_400_000],
+  ])('againAfter %s of %s: %i ms', (againAfter, text, ms) => {
+    const rules = rulesOf({ ...sources, againIf: '1==1', againAfter });
+    const verdict = judge(plain, rules, call, reply(429, text, { 'retry-after': '120' }));
+    expect(verdict).toMatchObject({ outcome: 'again', delayMs: ms });
+    expect(slowDownOf(plain, verdict, reply(429, text))).toBeNull();
+  });
+
+  it('every 10,000th snooze is a failed attempt', () => {
+    const again = { outcome: 'again', delayMs: 1_000, by: 'againIf' } as const;
+    for (const n of [1, 9_999, 10_001]) expect(withAgainLimit(again, n)).toBe(again);
+    for (const n of [10_000, 20_000])
+      expect(withAgainLimit(again, n)).toMatchObject({ reason: 'again_limit', noMoreAttempts: null });
+    expect(withAgainLimit({ outcome: 'delivered' }, 10_000)).toEqual({ outcome: 'delivered' });
+    const limit = withAgainLimit(again, 10_000);
+    const topic = { maxAttempts: 1, backoff: { type: 'odd' }, jitter: 0 } as const;
+    expect(settle(topic, 0, limit, 1, () => 0)).toEqual({ kind: 'bury', reason: 'attempts_exhausted' });
+    expect(settle(topic, 0, again, 1, () => 0)).toEqual({ kind: 'again', delayMs: 1_000 });
+  });
+});
+
 describe('slowDownOf', () => {
   const askedBy = (outcome: CallOutcome, topic: Parameters<typeof judge>[0] = plain) =>
-    slowDownOf(topic, judge(topic, null, call, outcome), outcome);
+    slowDownOf(topic, judge(topic, noRules, call, outcome), outcome);
 
   it('429, and 503 with a time, are about the whole topic', () => {
     expect(askedBy(reply(429, 'x'))).toBe(0);

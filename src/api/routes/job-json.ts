@@ -24,8 +24,9 @@ export function traceJson(trace: TraceContext): {
   return { traceparent: parentOf(trace), ...(state === '' ? {} : { tracestate: state }) };
 }
 
-function optionsJson({ backoff, deadline, leaseMs, trace }: JobOptions) {
+function optionsJson({ backoff, deadline, leaseMs, trace, again }: JobOptions) {
   return {
+    ...(again === undefined ? {} : { again }),
     ...(backoff === undefined ? {} : { backoff: printBackoff(backoff) }),
     ...(deadline === undefined ? {} : { deadline: formatInstant(deadline) }),
     ...(leaseMs === undefined ? {} : { lease: formatDuration(leaseMs) }),

@@ -196,7 +196,7 @@ const sentences: Sentences = {
   unknown: 'it is due; no answer about what holds it',
 };
 
-function sentenceOf({ state, attempt, maxAttempts, buryReason, why }: JobJson, now: number): string {
+function sentenceOf({ state, attempt, maxAttempts, buryReason, why, again }: JobJson, now: number): string {
   const max = maxAttempts ?? '?';
   const at = why.at ?? '';
   const shown = at === '' ? '' : shownInstant(at);
@@ -206,6 +206,8 @@ function sentenceOf({ state, attempt, maxAttempts, buryReason, why }: JobJson, n
       return Date.parse(at) > now
         ? `attempt ${attempt + 1} of ${max} is due at ${shown}, in ${until(at, now)}`
         : `attempt ${attempt + 1} of ${max} has been due since ${shown}`;
+    case 'waits_again':
+      return `snoozed ${again ?? 0} times; attempt ${attempt + 1} of ${max} is due at ${shown}`;
     case 'not_promoted':
       return `attempt ${attempt + 1} of ${max} was due ${ago(at, now)} ago, at ${shown}, and dq-timer, or dq-upkeep with profile small, has not made it ready (dq status shows the process; dq fsck names damaged records)`;
     case 'ahead':

@@ -67,7 +67,9 @@ function print(job: JobJson): void {
     ['id', job.id],
     ['version', job.version],
     ['state', job.state],
+    ...(job.buryReason === undefined ? [] : [['reason', job.buryReason] as const]),
     ...dueRows(job),
+    ...(job.again === undefined ? [] : [['snoozed', snoozesOf(job, job.again)] as const]),
     ['created at', shownInstant(job.createdAt)],
     ['attempts', attemptsOf(job)],
     ...(job.deadline === undefined ? [] : [['deadline', shownInstant(job.deadline)] as const]),
@@ -98,6 +100,12 @@ function dueRows({ firstDueAt, dueAt, state }: JobJson): readonly (readonly [str
     ['first due at', firstDueAt === null ? 'not kept' : shownInstant(firstDueAt)],
     [state === 'delayed' || state === 'ready' ? 'next due at' : 'last due at', shownInstant(dueAt)],
   ];
+}
+
+/** `3 times, next at 2030-01-31T10:32:00.000Z` */
+function snoozesOf({ why, dueAt }: JobJson, again: number): string {
+  const times = again === 1 ? 'once' : `${again} times`;
+  return why.code === 'waits_again' ? `${times}, next at ${shownInstant(dueAt)}` : times;
 }
 
 /** A dead letter may have died by an earlier setting. */

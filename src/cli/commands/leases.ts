@@ -31,7 +31,7 @@ export const nack = {
       .option('--delay <duration>', 'wait before the next attempt; default: the backoff of the topic')
       .option('--reason <text>', 'reason, kept with the attempt')
       .option('--dead', 'no further attempt: the jobs become dead letters')
-      .option('--release', 'back in their places at once, no attempt counted');
+      .option('--release', 'back in their places, or after --delay; no attempt counted');
   },
 };
 

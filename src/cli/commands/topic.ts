@@ -8,7 +8,7 @@ import type { StatsJson, SummaryJson } from '../../contract/api/stats.ts';
 import type { RotatedSecretJson, removeTopicSchema, TopicWithSecretJson } from '../../contract/api/topic.ts';
 import { formatTarget } from '../../core/broker.ts';
 import { retriedSuccessOf } from '../../core/rule/rule-samples.ts';
-import { judgeSamples, ruleOf } from '../../core/sample-replies.ts';
+import { judgeSamples, readRules } from '../../core/sample-replies.ts';
 import type { TopicJson } from '../../core/topic/settings.ts';
 import { isLocalCallback, trialSecret, trialWord } from '../../sink/signature-check.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from '../daemon/api-client.ts';
@@ -192,7 +192,7 @@ async function addTopic(topic: string, flags: AddFlags): Promise<void> {
 }
 
 /** Settings that decide how a reply is judged. */
-const judging = ['retryIf', 'okStatus', 'emptyReply'];
+const judging = ['retryIf', 'deadIf', 'againIf', 'okStatus', 'emptyReply'];
 
 /** Says how the topic judges the replies that its rule distinguishes, and usual ones, where `given` changes
  *  that. */
@@ -200,12 +200,12 @@ function sayVerdicts(topic: TopicJson, given: object): void {
   if (topic.delivery !== 'push' || !judging.some((name) => name in given)) return;
   const rows = judgeSamples(topic).map(({ name, verdict, next }) => [
     escapeControls(excerpt(name, sampleMax)),
-    verdict.outcome === 'delivered' ? 'success' : `failure: ${verdict.reason}`,
+    verdict.outcome === 'failed' ? `failure: ${verdict.reason}` : outcomeWords[verdict.outcome],
     nextWords[next],
   ]);
   if (rows.length > 0) say(`dq: how ${topic.topic} judges a reply:\n${tableOf(rows)}`);
-  const rule = ruleOf(topic);
-  const retried = rule ? retriedSuccessOf(rule) : null;
+  const rule = readRules(topic)?.retryIf ?? null;
+  const retried = rule === null ? null : retriedSuccessOf(rule);
   if (retried !== null)
     say(
       `dq: warning: the rule retries ${retried.names.join(' and ')}, which usually means success; a rule is true for failure. Meant ${retried.proposal}?`,
@@ -213,7 +213,13 @@ function sayVerdicts(topic: TopicJson, given: object): void {
 }
 
 const sampleMax = 80;
-const nextWords = { ack: 'done', retry: 'retried', bury: 'dead letter' } as const;
+const outcomeWords = { delivered: 'success', again: 'snooze' } as const;
+const nextWords = {
+  ack: 'done',
+  again: 'called again, no attempt counted',
+  retry: 'retried',
+  bury: 'dead letter',
+} as const;
 
 /** Warns of alert addresses, where `given` changes them, that get no mail. */
 async function warnWithoutMail(

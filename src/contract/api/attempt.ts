@@ -20,7 +20,9 @@ import {
   Version,
 } from './schema.ts';
 
-const outcome = Type.Enum(['delivered', 'failed'], { description: 'how the attempt ended' });
+const outcome = Type.Enum(['delivered', 'again', 'failed'], {
+  description: 'how the attempt ended; again: in a snooze',
+});
 
 const AttemptSample = closed(
   {

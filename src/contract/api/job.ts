@@ -108,7 +108,9 @@ const Why = Type.Object(
         '`not_promoted`: due for longer than the option pollCeiling, and dq-timer (dq-upkeep with profile small) has not made it ready · `held`: another rule of the notifiers · `unknown`: no answer in time · `ahead`: other jobs go first · `leased`: reserved, and no notifier of this instance says that it calls it',
     }),
     at: Type.Optional(
-      instant('waits_until_due, waits_to_retry, not_promoted: when it is due; dead, ended: since when'),
+      instant(
+        'waits_until_due, waits_to_retry, waits_again, not_promoted: when it is due; dead, ended: since when',
+      ),
     ),
     held: Type.Optional(Type.Enum([...heldCodes], { description: 'it will be held when it is ready' })),
     ahead: Type.Optional(
@@ -126,6 +128,7 @@ const Why = Type.Object(
 
 /** Given with the push in place of the topic's; absent without one. */
 const jobOptions = {
+  again: Type.Optional(count('how often its receiver or client has snoozed it', 3)),
   backoff: Type.Optional(
     Type.Unsafe<BackoffJson>({ description: 'its own backoff, as of a topic', examples: [['15s', '3m']] }),
   ),

@@ -152,7 +152,12 @@ export const nackLeasesSchema = {
   body: closed(
     {
       leases: Leases,
-      delay: Type.Optional(durationOf('until the next attempt; default: the backoff of the topic', '30s')),
+      delay: Type.Optional(
+        durationOf(
+          'until the next attempt; default: the backoff of the topic; with release 1s to 30d',
+          '30s',
+        ),
+      ),
       reason: Type.Optional(
         Type.String({
           maxLength: contractLimits.nackReasonCharsMax,
@@ -170,7 +175,8 @@ export const nackLeasesSchema = {
       release: Type.Optional(
         Type.Boolean({
           default: false,
-          description: 'back in its place at once; counts no attempt. Not with the others',
+          description:
+            'back in its place at once, or after `delay`; counts no attempt. Not with reason or dead',
           examples: [true],
         }),
       ),

@@ -84,13 +84,14 @@ const TestCall = closed(
     ),
     verdict: closed(
       {
-        outcome: Type.Enum(['delivered', 'failed', 'not_started'], {
-          description: 'how the call ended; not_started: the look-up of the host name got no turn',
+        outcome: Type.Enum(['delivered', 'again', 'failed', 'not_started'], {
+          description:
+            'how the call ended; again: in a snooze; not_started: the look-up of the host name got no turn',
         }),
         reason: attemptReasonOrNull('why it failed; null: it did not'),
         detail: text('the failure, where no whole reply came; else empty', 'ECONNREFUSED 10.0.0.8:80'),
-        next: textOrNull<'ack' | 'retry' | 'bury'>(
-          'what dq would do with a job after its first attempt: ack, retry or bury; null: not_started',
+        next: textOrNull<'ack' | 'again' | 'retry' | 'bury'>(
+          'what dq would do with a job after its first attempt: ack, again, retry or bury; null: not_started',
           'retry',
         ),
         delayMs: countOrNull('until the next attempt, without jitter, ms; null: none would follow', 60_000),
@@ -98,7 +99,7 @@ const TestCall = closed(
       { title: 'TestVerdict' },
     ),
     ruleValues: Type.Union([Type.Record(Type.String(), Type.String()), Type.Null()], {
-      description: 'value of each reference of the retry rule, as JSON; null: no rule or no reply',
+      description: 'value of each reference of the rules, as JSON; null: no rule or no reply',
       examples: [{ '{res.code}': '200' }],
     }),
     notifier: text('process that made the call', 'dq-notifier-0'),

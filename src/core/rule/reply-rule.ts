@@ -1,5 +1,4 @@
-// The retry rule: parsed at registration, evaluated for every reply that passes the status check; true means
-// retry. No eval, no function or regular expression of the user. Evaluation never throws and costs at most
+// The rules of a topic (retryIf, deadIf, againIf): parsed at registration, evaluated for replies. No eval, no function or regular expression of the user. Evaluation never throws and costs at most
 // nodes × reply.
 
 import { limits } from '../limits.ts';
@@ -57,15 +56,15 @@ export function readsBody(rule: Rule): boolean {
   return rule.references.some(({ from }) => from === 'reply');
 }
 
-/** true = retry */
-export function evaluateRule(rule: Rule, reply: ReplyView): boolean {
-  return isTruthy(resolve(rule.root, new Facts(reply)));
+/** Whether the rule is true of the reply. */
+export function evaluateRule(rule: Rule, reply: ReplyView | ReplyFacts): boolean {
+  return isTruthy(resolve(rule.root, reply instanceof ReplyFacts ? reply : new ReplyFacts(reply)));
 }
 
 /** The value of each reference, by its text (`{res.code}`). Replaces values nested deeper than
  *  limits.ruleDepthMax by "…": JSON.stringify overflows on a deep reply. */
-export function ruleValues(rule: Rule, reply: ReplyView): Record<string, unknown> {
-  const facts = new Facts(reply);
+export function ruleValues(rule: Rule, reply: ReplyView | ReplyFacts): Record<string, unknown> {
+  const facts = reply instanceof ReplyFacts ? reply : new ReplyFacts(reply);
   return Object.fromEntries(
     rule.references.map((reference) => [
       reference.text,
@@ -81,8 +80,8 @@ function cutDeeper(value: unknown, depth: number): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, cutDeeper(item, depth - 1)]));
 }
 
-/** The values of references. Parses the reply once, at the first reference into it. */
-class Facts {
+/** The values of references. Parses the reply once, at the first reference into it by any rule. */
+export class ReplyFacts {
   readonly #reply: ReplyView;
   #json: { readonly value: unknown } | null = null;
 
@@ -126,7 +125,7 @@ function parseReply(text: string): { readonly value: unknown } | null {
 }
 
 /** The rule's depth bounds the recursion. */
-function resolve(node: RuleNode, facts: Facts): unknown {
+function resolve(node: RuleNode, facts: ReplyFacts): unknown {
   switch (node.kind) {
     case 'literal':
       return node.value;

@@ -8,7 +8,8 @@ import { durationExamples, durationPattern, formatDuration, parseDuration } from
 import type { EgressPolicy } from '../egress-policy.ts';
 import type { FieldErrors } from '../errors.ts';
 import { limits } from '../limits.ts';
-import { parseRule } from '../rule/reply-rule.ts';
+import { parseAgainAfter } from '../rule/again-after.ts';
+import { evaluateRule, parseRule, type Rule } from '../rule/reply-rule.ts';
 
 /** Decides whether dq may call a URL, and knows the brokers and hooks of the configuration by name. */
 export type TopicPolicy = Pick<EgressPolicy, 'refusesUrl'> & {
@@ -256,8 +257,13 @@ function urlProblem(value: string, max: number, policy: TopicPolicy): string | n
   return reason === null ? null : `may not be called: ${reason}`;
 }
 
-/** Source of a retry rule; '' = no rule. A mistake is rejected with its position. */
-export function retryRule(help: string, more: More = {}): TopicField<string> {
+/** Source of a rule on the reply; '' = no rule. A mistake is rejected with its position. `problemOf`: what
+ *  else is wrong with it. */
+export function rule(
+  help: string,
+  more: More = {},
+  problemOf: (rule: Rule) => string | null = () => null,
+): TopicField<string> {
   return {
     ...more,
     help,
@@ -268,8 +274,43 @@ export function retryRule(help: string, more: More = {}): TopicField<string> {
     parse: (value, field, errors) => {
       if (typeof value !== 'string') return errors.reject(field, `must be a string, not ${shown(value)}`);
       const parsed = value === '' ? null : parseRule(value);
-      if (parsed === null || parsed.ok) return value;
-      return errors.reject(field, parsed.message, parsed.position);
+      if (parsed === null) return value;
+      if (!parsed.ok) return errors.reject(field, parsed.message, parsed.position);
+      const problem = problemOf(parsed.rule);
+      return problem === null ? value : errors.reject(field, problem);
+    },
+  };
+}
+
+/** Of a rule that ends jobs. */
+export function endsInOutage(rule: Rule): string | null {
+  const isTrueOf = (status: number) =>
+    evaluateRule(rule, { status, attempt: 1, text: '', header: () => null });
+  return isTrueOf(502) && isTrueOf(503)
+    ? 'is true for an empty 502 and 503, so a gateway error would end jobs; compare with ==, or set maxAttempts 1'
+    : null;
+}
+
+/** Source of the wait of a snooze; '' = none. */
+export function againAfter(help: string, more: More = {}): TopicField<string> {
+  return {
+    ...more,
+    help,
+    default: '',
+    kind: 'text',
+    bounds: 'a duration, or one reference with a unit',
+    schema: { type: 'string', maxLength: limits.ruleCharsMax },
+    parse: (value, field, errors) => {
+      const isValid =
+        typeof value === 'string' &&
+        value.length <= limits.ruleCharsMax &&
+        (value === '' || parseAgainAfter(value) !== null);
+      return isValid
+        ? value
+        : errors.reject(
+            field,
+            'must be a duration such as 10m, or one reference with a unit such as {res.retry_in}s',
+          );
     },
   };
 }

@@ -8,15 +8,17 @@
 import { limits } from '../limits.ts';
 import { backoff } from './backoff.ts';
 import {
+  againAfter,
   boolean,
   choice,
   duration,
+  endsInOutage,
   fraction,
   headers,
   hookNames,
   integer,
   mailAddresses,
-  retryRule,
+  rule,
   statuses,
   type TopicField,
   text,
@@ -40,7 +42,7 @@ export const topicFields = {
   headers: headers(16, 1_024, 'static headers of every callback', { form: 'callback wide mono', usedBy: ['push', 'mq'], flag: '--header <name: value>', more: 'With `mq` they are properties of the message. They replace all earlier ones. Hop-by-hop headers and those that dq sets are rejected. Only callers with the scope `admin` see the values, others see `***`; `***` in a request keeps the stored value' }),
   delayMs: duration(0, limits.delayMsMax, 0, 'delay of a push that gives none', { form: 'callback mono', flag: '--delay <duration>' }),
   timeoutMs: duration(100, 60_000, 3_000, 'time limit of one attempt, from name lookup to the last byte', { form: 'callback mono', usedBy: ['push', 'mq'], flag: '--timeout <duration>' }),
-  retryIf: retryRule('retry rule: dq retries when it is true of the reply', { form: 'retry wide mono', usedBy: ['push'], flag: '--rule <expression>' }),
+  retryIf: rule('retry rule: dq retries when it is true of the reply', { form: 'retry wide mono', usedBy: ['push'], flag: '--rule <expression>' }),
   okStatus: statuses(50, ['2xx'], 'statuses and classes that can count as success', { form: 'retry mono', usedBy: ['push'], flag: '--ok-status <list>' }),
   emptyReply: choice(['retry', 'accept'], 'accept', 'meaning of a 2xx reply without a body, except a 204', { form: 'retry', usedBy: ['push'], flag: '--empty-reply <choice>', defaultText: '`accept`, with `format: form` `retry`', more: 'The value is stored when the topic is created: a PATCH of `format` alone keeps it' }),
   maxAttempts: integer(1, limits.attemptsMax, 10, 'attempts in all, the first one included', { form: 'retry', flag: '--max-attempts <n>' }),
@@ -51,6 +53,9 @@ export const topicFields = {
   rate: integer(0, limits.topicRateMax, 0, 'callbacks started per second and instance; 0 = no limit', { form: 'limits', usedBy: ['push', 'mq'], flag: '--rate <n>', more: 'Waiting for it costs no attempt' }),
   alertEmails: mailAddresses(limits.topicEmailsMax, 'mail addresses for dead letters, beside alerts.emails', { form: 'people wide', flag: '--alert <addresses>' }),
   alertHooks: hookNames(limits.topicHooksMax, 'names of alerts.hooks for dead letters, beside alerts.defaultHooks', { form: 'people wide', flag: '--alert-hook <names>', more: 'The configuration of dq holds the URLs and secrets of hooks; a topic holds their names only' }),
+  deadIf: rule('rule: when it is true of the reply, the job dies at once', { form: 'retry wide mono', usedBy: ['push'], flag: '--dead-if <expression>', more: 'Of a reply with any status, and before all other checks. dq rejects a rule that is true of an empty 502 and 503' }, endsInOutage),
+  againIf: rule('rule: when it is true of the reply, dq calls again later', { form: 'retry wide mono', usedBy: ['push'], flag: '--again-if <expression>', more: 'Of a reply with any status. No attempt counts; needs `againAfter`. The reply header `dq-again` asks for the same' }),
+  againAfter: againAfter('wait after a reply for which againIf is true', { form: 'retry mono', usedBy: ['push'], flag: '--again-after <wait>', more: 'A duration such as `10m`, or one reference with a unit such as `{res.retry_in}s`. dq keeps it between 1 s and 30 d, and waits 1 min where the reply has no number there' }),
   dangerouslySkipTlsVerify: boolean(false, 'accept any certificate of the callback server', { form: 'callback wide', usedBy: ['push'], more: 'For an authority of your own, start dq with `NODE_EXTRA_CA_CERTS=FILE` instead' }),
 } as const satisfies Readonly<Record<string, TopicField>>;
 

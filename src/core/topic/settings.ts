@@ -143,6 +143,8 @@ export function checkTogether(
   if (delivery === 'mq' && isForm)
     errors.reject('format', 'delivery "mq" publishes the body as pushed; use format "raw"');
   refuseNoPause(settings.backoff, settings, errors);
+  if (settings.againIf !== '' && settings.againAfter === '' && !errors.has('againAfter'))
+    errors.reject('againIf', 'needs againAfter; give a duration such as 10m');
   const { method, format } = settings;
   if (method !== 'GET' || format === 'form') return;
   const field = given.method === undefined ? 'format' : 'method';

@@ -69,6 +69,7 @@ export class PullCalls {
       maxAttempts,
       dueAt: formatInstant(dueAt),
       createdAt: formatInstant(acceptedAt),
+      ...(options.again === undefined ? {} : { again: options.again }),
       ...(options.trace === undefined ? {} : traceJson(options.trace)),
       contentType,
     };
@@ -84,16 +85,16 @@ export class PullCalls {
     mayTouch: MayTouch,
     { delay, reason, dead, release }: NackInput,
   ): Promise<readonly LeaseResult[]> {
-    if (release && (dead || delay !== undefined || reason !== ''))
-      throw invalidField(
-        'release',
-        'counts no attempt, so it takes no delay, reason or dead; leave them out',
-      );
+    if (release && (dead || reason !== ''))
+      throw invalidField('release', 'counts no attempt, so it takes no reason or dead; leave them out');
     if (dead && delay !== undefined)
       throw invalidField('delay', 'a dead letter has no further attempt; leave out delay or dead');
-    const delayMs = delay === undefined ? null : readDuration('delay', delay, 0, limits.delayMsMax);
+    const [min, max] = release ? [limits.againMsMin, limits.againMsMax] : [0, limits.delayMsMax];
+    const delayMs = delay === undefined ? null : readDuration('delay', delay, min, max);
     return this.#each(texts, mayTouch, (mine) =>
-      release ? this.#leases.release(mine) : this.#leases.nack(mine, { delayMs, reason, isDead: dead }),
+      release && delayMs === null
+        ? this.#leases.release(mine)
+        : this.#leases.nack(mine, { delayMs, reason, isDead: dead, isSnooze: release }),
     );
   }
 

@@ -2,11 +2,12 @@
 // token, so a repeat does no harm: a second ack is answered lease_lost.
 
 import { hostname } from 'node:os';
-import { deadlineOf, optionsIn, withOptions } from '../../core/extension.ts';
+import { deadlineOf, optionsIn, withAgain, withOptions } from '../../core/extension.ts';
 import type { AttemptReason, AttemptRecord, Lease, ReservedJob } from '../../core/job.ts';
+import { limits } from '../../core/limits.ts';
 import type { PulledLease } from '../../core/pull-lease.ts';
 import type { StatName } from '../../core/series.ts';
-import { beforeDeadline, type Settlement, settle } from '../../core/verdict.ts';
+import { beforeDeadline, type Settlement, settle, type Verdict, withAgainLimit } from '../../core/verdict.ts';
 import type { ExtendOutcome, FinishOutcome, ShownLease } from '../../ports/job-store.ts';
 import { StoreError, type StoreFailure } from '../../ports/store-error.ts';
 import { CallFacts } from '../../process/call-facts.ts';
@@ -22,6 +23,8 @@ export interface Nack {
   readonly reason: string;
   /** no further attempt */
   readonly isDead: boolean;
+  /** The job waits for delayMs, and no attempt counts. */
+  readonly isSnooze?: boolean;
 }
 
 export type LeaseOutcome = FinishOutcome<'acked' | 'retried' | 'buried' | 'released'> | ExtendOutcome;
@@ -30,6 +33,10 @@ interface Ended {
   readonly lease: PulledLease;
   readonly attempt: AttemptRecord;
   readonly settlement: Settlement;
+  /** false: the attempt is a snooze, and not stored */
+  readonly counts: boolean;
+  /** of a snooze: the options of the job, with their number */
+  readonly extension?: Buffer | undefined;
 }
 
 const host = hostname();
@@ -73,6 +80,7 @@ export class PulledLeases implements Service {
         lease,
         attempt: this.#attempt(lease, null, ''),
         settlement: { kind: 'ack' },
+        counts: true,
       }),
     );
     const keeps = this.#ctx.config['history.retention'] > 0;
@@ -80,33 +88,40 @@ export class PulledLeases implements Service {
     return this.#counted(ended, await this.#ctx.store.jobs.ack(items));
   }
 
-  /** A lease of a topic that the registry could not be asked about stays as it is: `not_stored`. */
+  /** A lease of a topic that the registry could not be asked about stays as it is: `not_stored`. A snooze needs
+   *  no topic, unless it counts as an attempt. */
   async nack(leases: readonly PulledLease[], nack: Nack): Promise<readonly LeaseOutcome[]> {
-    const unread = nack.isDead ? new Map() : await this.#unreadTopics(leases);
-    const judged = leases.filter(({ topic }) => !unread.has(topic));
-    const ended = judged.map((lease): Ended => {
-      const settlement = this.#settlementOf(lease, nack);
+    const asked = leases.map((lease) => ({ lease, ...askedOf(lease, nack) }));
+    const judged = asked.filter(({ verdict }) => !nack.isDead && verdict.outcome === 'failed');
+    const unread = await this.#unreadTopics(judged.map(({ lease }) => lease));
+    const ended = asked.flatMap(({ lease, verdict, extension }): readonly Ended[] => {
+      if (unread.has(lease.topic)) return [];
+      const settlement = this.#settlementOf(lease, verdict, nack);
       const next =
         settlement.kind === 'retry' ? { nextDelayMs: settlement.delayMs, nextBy: 'backoff' as const } : {};
-      const attempt = { ...this.#attempt(lease, 'nacked', nack.reason), ...next };
-      return { lease, attempt, settlement };
+      const detail =
+        verdict.outcome === 'failed' && verdict.detail !== undefined ? verdict.detail : nack.reason;
+      const reason = verdict.outcome === 'failed' ? verdict.reason : null;
+      const attempt = { ...this.#attempt(lease, reason, detail), ...next };
+      return [{ lease, attempt, settlement, counts: reason !== null, extension }];
     });
     const { jobs } = this.#ctx.store;
-    const retried = ended.filter(({ settlement }) => settlement.kind === 'retry');
     const buried = ended.filter(({ settlement }) => settlement.kind === 'bury');
+    const retried = ended.filter(({ settlement }) => settlement.kind !== 'bury');
     const [retries, buries] = await Promise.all([
       jobs.retry(
-        retried.map(({ lease, attempt, settlement }) => ({
+        retried.map(({ lease, attempt, settlement, counts, extension }) => ({
           ...leaseOf(lease),
-          attempt,
-          ...(settlement as { delayMs: number }),
+          attempt: counts ? attempt : null,
+          extension,
+          delayMs: (settlement as { delayMs: number }).delayMs,
         })),
       ),
       jobs.bury(
-        buried.map(({ lease, attempt, settlement }) => ({
+        buried.map(({ lease, attempt, settlement, counts }) => ({
           ...leaseOf(lease),
-          attempt,
-          ...(settlement as { reason: 'nacked' | 'expired' }),
+          attempt: counts ? attempt : null,
+          reason: (settlement as { reason: 'nacked' | 'expired' }).reason,
         })),
       ),
     ]);
@@ -162,18 +177,21 @@ export class PulledLeases implements Service {
   }
 
   /** A topic that was removed has no policy any more: its job waits for its return, one backoff later. */
-  #settlementOf({ topic, failures, dueAt, extension }: PulledLease, { delayMs, isDead }: Nack): Settlement {
+  #settlementOf(lease: PulledLease, verdict: Verdict, { delayMs, isDead }: Nack): Settlement {
     const { clock, config, topics } = this.#ctx;
+    const { topic, failures, dueAt, extension } = lease;
     const policy = topics.get(topic);
     if (isDead) return { kind: 'bury', reason: 'nacked' };
-    if (policy === undefined) return { kind: 'retry', delayMs: delayMs ?? config['retry.unit'] };
-    const verdict = { outcome: 'failed', reason: 'nacked', noMoreAttempts: null, retryAfterMs: 0 } as const;
     const options = optionsIn(extension);
+    const leftMs = deadlineOf(options, { dueAt }) - clock.now();
+    if (verdict.outcome === 'again')
+      return beforeDeadline({ kind: 'again', delayMs: verdict.delayMs }, leftMs);
+    if (policy === undefined) return { kind: 'retry', delayMs: delayMs ?? config['retry.unit'] };
     const own = withOptions(policy, options);
     const settlement = settle(own, failures, verdict, config['retry.unit'], random);
     return beforeDeadline(
       settlement.kind === 'retry' && delayMs !== null ? { kind: 'retry', delayMs } : settlement,
-      deadlineOf(options, { dueAt }) - clock.now(),
+      leftMs,
     );
   }
 
@@ -204,26 +222,27 @@ export class PulledLeases implements Service {
     return outcomes;
   }
 
-  #report({ lease, attempt, settlement }: Ended): void {
+  #report({ lease, attempt, settlement, counts }: Ended): void {
     const { counters, metrics, log } = this.#ctx;
     const { topic, id, version } = lease;
     const { durationMs, reason, status } = attempt;
     counters.add(topic, statOf[settlement.kind]);
-    metrics.count('dq_attempts_total', 1, settlement.kind, (reason ?? 'none') as 'none');
-    this.#facts.ended(topic, { attempt: attempt.attempt, durationMs, reason, status });
+    const isSnooze = !counts;
+    metrics.count('dq_attempts_total', 1, isSnooze ? 'again' : settlement.kind, (reason ?? 'none') as 'none');
+    this.#facts.ended(topic, { attempt: attempt.attempt, durationMs, reason, status, isSnooze });
     log.notify({
       topic,
       id,
       version,
       attempt: attempt.attempt,
-      outcome: attempt.outcome,
+      outcome: isSnooze ? 'again' : attempt.outcome,
       verdict: settlement.kind,
       reason,
       status,
       durationMs,
       lateMs: latenessOf(lease),
       via: 'pull',
-      ...(settlement.kind === 'retry' ? { delayMs: settlement.delayMs } : {}),
+      ...('delayMs' in settlement ? { delayMs: settlement.delayMs } : {}),
       ...(settlement.kind === 'bury' ? { buryReason: settlement.reason } : {}),
       ...(attempt.detail === undefined ? {} : { detail: attempt.detail }),
     });
@@ -233,7 +252,20 @@ export class PulledLeases implements Service {
 const unanswered: LeaseOutcome = { kind: 'unknown' } as LeaseOutcome;
 const statOf: Readonly<Record<Settlement['kind'], StatName>> = {
   ack: 'delivered',
+  again: 'again',
   retry: 'retried',
   bury: 'dead',
 };
-const verbOf = { ack: 'ack', retry: 'retry', bury: 'bury' } as const;
+const verbOf = { ack: 'ack', again: 'retry', retry: 'retry', bury: 'bury' } as const;
+const nacked = { outcome: 'failed', reason: 'nacked', noMoreAttempts: null, retryAfterMs: 0 } as const;
+
+/** What the client asks for, with the options of the job after a snooze. */
+function askedOf(
+  { extension }: PulledLease,
+  { delayMs, isSnooze }: Nack,
+): { readonly verdict: Verdict; readonly extension?: Buffer } {
+  if (isSnooze !== true) return { verdict: nacked };
+  const again = (optionsIn(extension).again ?? 0) + 1;
+  const snooze = { outcome: 'again', delayMs: delayMs ?? limits.againMsDefault, by: 'release' } as const;
+  return { verdict: withAgainLimit(snooze, again), extension: withAgain(extension, again) };
+}

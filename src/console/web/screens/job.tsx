@@ -167,6 +167,9 @@ function headline({ why, state, attempt, maxAttempts, ...job }: JobJson): string
       // Due meanwhile: the next answer says what holds it.
       if (at <= daemonNow()) return t('here_due');
       return t(why.held === undefined ? `here_${why.code}` : 'here_due_later', values);
+    case 'waits_again':
+      if (at <= daemonNow()) return t('here_due');
+      return t('here_waits_again', { ...values, count: number(job.again ?? 0) });
     case 'not_promoted':
       return t('here_not_promoted', values);
     case 'ahead':

@@ -616,6 +616,15 @@ export const texts = {
   field_delay: ['Default delay', '默认延迟'],
   field_timeout: ['Timeout', '超时'],
   field_retryIf: ['Retry rule · dq retries when it is true', '重试规则 · 成立时重试'],
+  field_deadIf: ['Dead rule · the job dies when it is true', '死信规则 · 成立时任务成为死信'],
+  field_againIf: [
+    'Snooze rule · dq calls again later, no attempt counts',
+    '推迟规则 · 成立时稍后再调用，不计尝试',
+  ],
+  field_againAfter: [
+    'Wait of the snooze rule: 10m or {res.retry_in}s',
+    '推迟规则的等待：10m 或 {res.retry_in}s',
+  ],
   field_okStatus: ['Success statuses', '成功状态码'],
   field_emptyReply: ['Empty 2xx reply', '空的 2xx 应答'],
   field_maxAttempts: ['Maximum attempts', '最多尝试次数'],
@@ -744,6 +753,10 @@ export const texts = {
     'Attempt {next} of {max} starts {time}, at {clock}.',
     '第 {next} 次尝试（共 {max} 次）{time}开始（{clock}）。',
   ],
+  here_waits_again: [
+    'Snoozed {count:once|{count} times}. Attempt {next} of {max} starts {time}, at {clock}.',
+    '已推迟 {count} 次。第 {next} 次尝试（共 {max} 次）{time}开始（{clock}）。',
+  ],
   here_not_promoted: [
     'The job has been due since {clock} ({time}). dq-timer, or dq-upkeep with profile small, has not made it ready: see Processes.',
     '任务已于 {clock} 到期（{time}）。dq-timer（profile: small 时为 dq-upkeep）尚未处理，请查看进程页。',
@@ -820,6 +833,10 @@ export const texts = {
     'The receiver asked for no further attempt (dq-no-retry) in its reply to attempt {count}.',
     '接收方在第 {count} 次尝试的应答中要求不再尝试（dq-no-retry）。',
   ],
+  here_dead_dead_rule: [
+    'The rule deadIf was true of the reply to attempt {count}, so no attempt follows.',
+    '第 {count} 次尝试的应答使死信规则（deadIf）成立，不再尝试。',
+  ],
   here_dead_poison: [
     'Several notifiers died or fell silent while they called this job, so dq calls it no more.',
     '多个通知进程在投递这个任务时退出或没有应答，dq 不再尝试投递。',
@@ -854,6 +871,7 @@ export const texts = {
   bury_no_retry: ['dq-no-retry', 'dq-no-retry'],
   bury_poison: ['poison', 'poison'],
   bury_nacked: ['nacked', '消费者应答 nack'],
+  bury_dead_rule: ['deadIf', '死信规则'],
   bury_expired: ['deadline passed', '截止时间已过'],
   deadline: ['Deadline', '截止时间'],
   own_backoff: ['Own backoff', '任务自己的退避'],
@@ -902,6 +920,13 @@ export const texts = {
     '消息代理拒绝了登录、权限或消息。',
   ],
   failed_mq_unroutable: ['No queue of the broker takes the message.', '消息代理中没有接收该消息的队列。'],
+  failed_dead_rule: ['The rule deadIf matched.', '死信规则（deadIf）成立。'],
+  failed_dead_rule_values: ['The rule deadIf matched: {values}.', '死信规则（deadIf）成立：{values}。'],
+  failed_bad_again: ['The header dq-again has no valid duration.', '应答头 dq-again 不是有效的时长。'],
+  failed_again_limit: [
+    'Every 10,000th snooze of a job is a failed attempt.',
+    '任务每推迟 10,000 次，计为一次失败的尝试。',
+  ],
   passed_confirmed: ['The broker has confirmed the message.', '消息代理已确认消息。'],
   next_wait: ['Next wait: {time}', '下次等待：{time}'],
   backoff_is: ['backoff {backoff}', '退避 {backoff}'],
@@ -1014,6 +1039,10 @@ export const texts = {
   test_call_too_many_test_calls: ['Too many test calls. Wait a minute', '测试调用过于频繁，请一分钟后再试'],
   test_call_unavailable: ['No notifier answers. Try again', '没有通知进程应答，请重试'],
   test_next_ack: ['A job would be delivered.', '任务将视为已投递。'],
+  test_next_again: [
+    'A job would be called again after {time}; no attempt counts.',
+    '任务将在 {time}后再次调用，不计尝试。',
+  ],
   test_next_retry: ['A job would be tried again after {time}.', '任务将在 {time}后重试。'],
   test_next_bury: ['A job would become a dead letter.', '任务将成为死信。'],
   test_next_none: [
