@@ -21,7 +21,7 @@ const budgets = {
   dictionary: 12 * 1024,
   screenDictionaries: 10 * 1024,
   manual: 320 * 1024,
-  manualChinese: 144 * 1024,
+  manualChinese: 152 * 1024,
   manualIndex: 96 * 1024,
 };
 

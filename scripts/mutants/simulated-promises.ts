@@ -206,8 +206,8 @@ export const promiseMutants: readonly SimulatedMutant[] = [
     faults: 'receiverDown',
     edit: {
       file: 'src/core/verdict.ts',
-      text: "settlement.kind === 'retry' && settlement.delayMs > leftMs;",
-      by: "settlement.kind === 'retry' && settlement.delayMs > leftMs + 86_400_000;",
+      text: "'delayMs' in settlement && settlement.delayMs > leftMs;",
+      by: "'delayMs' in settlement && settlement.delayMs > leftMs + 86_400_000;",
     },
   },
   {

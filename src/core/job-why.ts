@@ -3,7 +3,6 @@
 // decide nothing themselves. Codes are part of the API.
 
 import { type CapacityReason, concernsPlace, noCallerAmong } from './capacity-reasons.ts';
-import { optionsIn } from './extension.ts';
 import type { EndedJob, JobSnapshot } from './job.ts';
 import { limits } from './limits.ts';
 import type { PlainTopic } from './topic/topic.ts';
@@ -87,7 +86,10 @@ export interface WhyFacts {
 
 /** What the reason of a live or dead job depends on. */
 export type JudgedJob = Pick<JobSnapshot, 'state' | 'dueAt' | 'failures' | 'deadAt'> &
-  Partial<Pick<JobSnapshot, 'attempts' | 'extension'>>;
+  Partial<Pick<JobSnapshot, 'attempts'>> & {
+    /** its snoozes; absent: none, or not read */
+    readonly again?: number | undefined;
+  };
 
 export function whyOf(job: JudgedJob | EndedJob, facts: WhyFacts): Why {
   if ('endedAt' in job) return { code: 'ended', at: job.endedAt };
@@ -127,8 +129,8 @@ export function whyOf(job: JudgedJob | EndedJob, facts: WhyFacts): Why {
 }
 
 /** Whether a snooze, and no later failure, decided when the job is due: a snooze waits at least againMsMin. */
-function isSnoozed({ extension, failures, attempts = [], dueAt }: JudgedJob): boolean {
-  if (optionsIn(extension).again === undefined) return false;
+function isSnoozed({ again, failures, attempts = [], dueAt }: JudgedJob): boolean {
+  if (again === undefined) return false;
   const last = attempts.at(-1);
   if (failures === 0 || last === undefined) return failures === 0;
   return dueAt >= last.startedAt + last.durationMs + (last.nextDelayMs ?? 0) + limits.againMsMin;

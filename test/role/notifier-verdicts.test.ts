@@ -133,6 +133,111 @@ describe('notifier: a reply', () => {
     await until('the count', () => rig.counted('t', 'dead') === 1);
   });
 
+  it('for which deadIf is true buries at its first attempt', async () => {
+    const rig = await startRig();
+    const sink = await startSink(status(200, {}, '{"code":"E_ARG"}'));
+    const dead = { buryReason: 'dead_rule', reason: 'dead_rule' };
+    const line = await attempt(rig, sink.url, { deadIf: '{res.code}=="E_ARG"' });
+    expect(line).toMatchObject({ ...dead, outcome: 'failed', verdict: 'bury' });
+    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
+      ...{ state: 'dead', failures: 1, buryReason: 'dead_rule' },
+      attempts: [{ reason: 'dead_rule', status: 200, ruleValues: { '{res.code}': '"E_ARG"' } }],
+    });
+  });
+
+  it('in an outage of a gateway deadIf ends the jobs of its code alone', async () => {
+    const rig = await startRig();
+    const sink = await startSink(({ id, attempt: n }, response) => {
+      if (n === 1) response.writeHead(502).end();
+      else if (id.startsWith('bad')) response.end('{"code":"E_ARG"}');
+      else response.end('{"code":0}');
+    });
+    const backoff = { type: 'ladder', stepsMs: [0] } as const;
+    await rig.topic('t', sink.url, { backoff, deadIf: '{res.code}=="E_ARG"', retryIf: '{res.code}!==0' });
+    await rig.run(createNotifier(rig.context()));
+    await rig.pushAll('t', [...ids('bad', 50), ...ids('good', 50)]);
+    await until('all ends', () => rig.counted('t', 'dead') + rig.counted('t', 'delivered') === 100);
+    expect(rig.counted('t', 'dead')).toBe(50);
+    const dead = rig.notified().filter(({ verdict }) => verdict === 'bury');
+    expect(dead.every(({ id, reason }) => String(id).startsWith('bad') && reason === 'dead_rule')).toBe(true);
+  });
+
+  it('with dq-again is a snooze: no attempt counts, the endpoint is healthy', async () => {
+    const rig = await startRig();
+    const sink = await startSink(status(503, { 'dq-again': '10m' }, 'later'));
+    const line = await attempt(rig, sink.url);
+    expect(line).toMatchObject({
+      ...{ outcome: 'again', verdict: 'again', reason: null, status: 503, attempt: 1, delayMs: 600_000 },
+    });
+    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
+      ...{ state: 'delayed', failures: 0, attempts: [], extension: extensionOf({ again: 1 }) },
+    });
+    await until('the count', () => rig.counted('t', 'again') === 1);
+    expect(rig.counted('t', 'retried') + rig.counted('t', 'delivered')).toBe(0);
+  });
+
+  it('for which againIf is true comes again with the same attempt and its number of snoozes', async () => {
+    const rig = await startRig();
+    const sink = await startSink((_, response) => {
+      response.end(sink.arrivals.length < 3 ? '{"state":"pending","ms":0}' : '{}');
+    });
+    await rig.topic('t', sink.url, { againIf: '{res.state}=="pending"', againAfter: '{res.ms}ms' });
+    await rig.run(createNotifier(rig.context()));
+    await rig.push('t', 'a');
+    for (const snoozes of [1, 2]) {
+      await until('a snooze', () => rig.counted('t', 'again') === snoozes);
+      await rig.store.jobs.run([{ topic: 't', id: 'a' }]);
+    }
+    await until('the end', () => rig.counted('t', 'delivered') === 1);
+    const sent = sink.arrivals.map(({ headers }) => [headers['dq-attempt'], headers['dq-again-count']]);
+    expect(sent).toEqual([
+      ['1', undefined],
+      ['1', '1'],
+      ['1', '2'],
+    ]);
+    expect(new Set(sink.arrivals.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
+  });
+
+  it('with an unreadable dq-again is a failed attempt that says what to write', async () => {
+    const rig = await startRig();
+    const sink = await startSink(status(200, { 'dq-again': '600' }, '{}'));
+    expect(await attempt(rig, sink.url)).toMatchObject({ reason: 'bad_again', verdict: 'retry' });
+    expect((await rig.store.jobs.get({ topic: 't', id: 'a' }))?.attempts).toMatchObject([
+      { reason: 'bad_again', detail: 'dq-again: "600" has no unit; write 600s or 600ms' },
+    ]);
+  });
+
+  it('that snoozes a job for the 10,000th time is a failed attempt, and the number is stored', async () => {
+    const rig = await startRig();
+    const sink = await startSink(status(200, { 'dq-again': '5s' }));
+    await rig.topic('t', sink.url, { backoff: { type: 'ladder', stepsMs: [60_000] } });
+    await rig.run(createNotifier(rig.context()));
+    await rig.push('t', 'a', { extension: extensionOf({ maxAttempts: 3, again: 9_999 }) });
+    const line = await until('the attempt', () => rig.notified()[0]);
+    expect(line).toMatchObject({ outcome: 'failed', reason: 'again_limit', verdict: 'retry' });
+    await until('the count', () => rig.counted('t', 'retried') === 1);
+    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
+      ...{ failures: 1, extension: extensionOf({ maxAttempts: 3, again: 10_000 }) },
+      attempts: [{ reason: 'again_limit', detail: 'snoozed 10000 times', nextDelayMs: 60_000 }],
+    });
+  });
+
+  it('that snoozes a job beyond its deadline buries it as expired, without an attempt', async () => {
+    const rig = await startRig();
+    const sink = await startSink(status(200, { 'dq-again': '2h' }));
+    await rig.topic('t', sink.url);
+    await rig.run(createNotifier(rig.context()));
+    const deadline = Date.now() + 3_600_000;
+    await rig.push('t', 'a', { extension: extensionOf({ deadline }) });
+    expect(await until('the attempt', () => rig.notified()[0])).toMatchObject({
+      ...{ outcome: 'again', verdict: 'bury', buryReason: 'expired' },
+    });
+    await until('the count', () => rig.counted('t', 'dead') === 1);
+    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
+      ...{ state: 'dead', buryReason: 'expired', failures: 0, attempts: [] },
+    });
+  });
+
   it('that fails when the attempts are used up buries', async () => {
     const rig = await startRig();
     const sink = await startSink(status(500));

@@ -6,6 +6,7 @@ import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/options.ts';
+import { extensionOf } from '../../src/core/extension.ts';
 import { limits } from '../../src/core/limits.ts';
 import { pullLimits } from '../../src/intake/pull/limits.ts';
 import { pullForClient } from '../../src/intake/pull/pull-for-client.ts';
@@ -167,6 +168,60 @@ describe('a pulled job', () => {
     expect(again).toMatchObject({ id: 'a', attempt: 1 });
     await act('nack', [again.lease], { dead: true });
     expect(await job('a')).toMatchObject({ state: 'dead', buryReason: 'nacked' });
+  });
+
+  it('is snoozed by a release with a delay: it waits, and no attempt counts', async () => {
+    await push('a');
+    const [first] = await pull();
+    expect(await act('nack', [first.lease], { release: true, delay: '10m' })).toEqual({
+      results: [{ status: 200 }],
+    });
+    const waiting = await job('a');
+    expect(waiting).toMatchObject({
+      ...{ state: 'delayed', attempt: 0, attempts: [], again: 1, why: { code: 'waits_again' } },
+    });
+    expect(Date.parse(waiting.dueAt)).toBeGreaterThan(Date.now() + 590_000);
+    expect(dq.counted.get('report again')).toBe(1);
+    expect(await act('nack', [first.lease], { release: true, delay: '10m' })).toEqual({
+      results: [{ status: 409, code: 'lease_lost' }],
+    });
+    await dq.api('POST', '/v1/topics/report/jobs/a/run');
+    const [again] = await pull();
+    expect(again).toMatchObject({ id: 'a', attempt: 1, again: 1 });
+    await act('nack', [again.lease], { delay: '1h' });
+    expect(await job('a')).toMatchObject({ attempt: 1, again: 1, why: { code: 'waits_to_retry' } });
+    await dq.api('POST', '/v1/topics/report/jobs/a/run');
+    const [third] = await pull();
+    await act('nack', [third.lease], { release: true, delay: '30d' });
+    expect(await job('a')).toMatchObject({ attempt: 1, again: 2, why: { code: 'waits_again' } });
+  });
+
+  it('that is snoozed beyond its deadline dies as expired, without an attempt', async () => {
+    await dq.call('POST', '/v1/topics/report/jobs?id=a&deadline=1h', {
+      headers: { 'content-type': 'application/json' },
+      body: Buffer.from('{}'),
+    });
+    const [{ lease }] = await pull();
+    await act('nack', [lease], { release: true, delay: '2h' });
+    expect(await job('a')).toMatchObject({ state: 'dead', buryReason: 'expired', attempts: [] });
+  });
+
+  it('that is snoozed for the 10,000th time has a failed attempt', async () => {
+    await push('a');
+    const { jobs } = dq.store;
+    const [first] = await pull();
+    await act('nack', [first.lease], { release: true, delay: '1s' });
+    await dq.api('POST', '/v1/topics/report/jobs/a/run');
+    const [{ lease }] = await pull();
+    const [, , version, token] = read(lease).parts;
+    const extension = extensionOf({ again: 9_999 }) as Buffer;
+    await jobs.retry([{ topic: 'report', id: 'a', version, token, delayMs: 0, attempt: null, extension }]);
+    const [last] = await pull();
+    await act('nack', [last.lease], { release: true, delay: '10m' });
+    expect(await job('a')).toMatchObject({
+      ...{ state: 'delayed', attempt: 1, again: 10_000, why: { code: 'waits_to_retry' } },
+      attempts: [{ reason: 'again_limit', detail: 'snoozed 10000 times', attempt: 1 }],
+    });
   });
 
   it('keeps its lease longer when it is extended; a lost lease is not extended', async () => {
@@ -582,6 +637,9 @@ describe('a request', () => {
       ['/v1/topics/report/pull?wait=181s', undefined, 400, 'invalid'],
       ['/v1/topics/report/pull?lease=25h', undefined, 400, 'invalid'],
       ['/v1/leases/nack', { leases: ['abc'], release: true, dead: true }, 400, 'invalid'],
+      ['/v1/leases/nack', { leases: ['abc'], release: true, reason: 'x' }, 400, 'invalid'],
+      ['/v1/leases/nack', { leases: ['abc'], release: true, delay: '0' }, 400, 'invalid'],
+      ['/v1/leases/nack', { leases: ['abc'], release: true, delay: '31d' }, 400, 'invalid'],
     ];
     for (const [path, json, status, code] of wrong)
       expect(await dq.api('POST', path, json), path).toMatchObject({ status, body: { code } });

@@ -23,6 +23,19 @@ const facts: WhyFacts = {
 const why = (notifiers: WhyFacts['notifiers'], ahead: number | null = null) =>
   whyOf(ready, { ...facts, notifiers, ahead });
 
+describe('why: a snoozed job', () => {
+  const waiting = (job: object) => whyOf({ ...ready, state: 'delayed', dueAt: 65_000, ...job }, facts).code;
+  const failed = { attempt: 1, startedAt: 4_000, durationMs: 500, nextDelayMs: 60_000 };
+
+  it('waits for its snooze, not for a retry, unless a later failure decided', () => {
+    expect(waiting({})).toBe('waits_until_due');
+    expect(waiting({ again: 2 })).toBe('waits_again');
+    expect(waiting({ failures: 1, attempts: [failed] })).toBe('waits_to_retry');
+    expect(waiting({ again: 2, failures: 1, attempts: [failed] })).toBe('waits_to_retry');
+    expect(waiting({ again: 2, failures: 1, attempts: [failed], dueAt: 65_500 })).toBe('waits_again');
+  });
+});
+
 describe('why: a ready job', () => {
   it('one free notifier: other jobs go first', () => {
     expect(why(says(because('concurrency_reached'), []), 12)).toEqual({ code: 'ahead', ahead: 12 });

@@ -101,7 +101,8 @@ it('counters: possible combinations of known labels begin at 0', async () => {
   const attempts = linesOf(text, 'dq_attempts_total');
   expect(attempts).toContain('dq_attempts_total{verdict="ack",reason="none"} 0');
   expect(attempts).toContain('dq_attempts_total{verdict="bury",reason="rule"} 0');
-  expect(attempts).toHaveLength(1 + 2 * 15);
+  expect(attempts).toContain('dq_attempts_total{verdict="again",reason="none"} 0');
+  expect(attempts).toHaveLength(2 + 2 * 18);
   expect(linesOf(text, 'dq_jobs{')).toEqual([]);
 });
 
@@ -176,7 +177,7 @@ it('counter: keeps named series; others end and restart at 0', async () => {
   meter.count('dq_topic_events_total', 5, 'gone', 'pushed');
   meter.count('dq_topic_events_total', 3, '_other', 'pushed');
   send();
-  const begun = ['delivered', 'retried', 'dead', 'cancelled'].flatMap((name) =>
+  const begun = ['delivered', 'retried', 'dead', 'cancelled', 'again'].flatMap((name) =>
     ['t1', '_other'].map((topic) => `dq_topic_events_total{topic="${topic}",event="${name}"} 0`),
   );
   expect((await lines()).toSorted()).toEqual(

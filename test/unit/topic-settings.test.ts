@@ -160,6 +160,51 @@ describe('the other fields', () => {
     expect(fieldsOf(json)).toEqual(fields);
   });
 
+  it('deadIf, againIf: a mistake has its position and the name of the field', () => {
+    for (const field of ['deadIf', 'againIf'] as const)
+      expect(parse({ [field]: '{res.code} == ', againAfter: '1m' })).toMatchObject({
+        error: { errors: [{ field, message: expect.any(String), position: expect.any(Number) }] },
+      });
+  });
+
+  it('deadIf: a rule that is true of an empty 502 and 503 is rejected', () => {
+    const gateway =
+      'is true for an empty 502 and 503, so a gateway error would end jobs; compare with ==, or set maxAttempts 1';
+    for (const deadIf of ['{status}>=500', '{res.code}!==0', '!{res.ok}', '{status}!=200'])
+      expect(parse({ deadIf })).toMatchObject({ error: { errors: [{ field: 'deadIf', message: gateway }] } });
+    for (const deadIf of ['{status}==400 || {res.code}=="E_ARG"', '{status}==502', '{res.code}!=0'])
+      expect(fieldsOf({ deadIf })).toEqual({ deadIf });
+  });
+
+  it('againAfter: a duration, or one reference with a unit; againIf needs it', () => {
+    for (const againAfter of ['10m', '{res.retry_in}s', '{header.retry-after}m', '{res.a.0}ms', '0', ''])
+      expect(fieldsOf({ againAfter })).toEqual({ againAfter });
+    for (const againAfter of [
+      '10',
+      'soon',
+      '{res.a}',
+      '{res.a}w',
+      '{a}s',
+      '{res.a}+1s',
+      '{res.a}{res.b}s',
+      5,
+    ])
+      expect(parse({ againAfter })).toMatchObject({
+        error: {
+          errors: [
+            {
+              field: 'againAfter',
+              message: 'must be a duration such as 10m, or one reference with a unit such as {res.retry_in}s',
+            },
+          ],
+        },
+      });
+    const callbackUrl = 'http://a.example/';
+    expect(parse({ callbackUrl, againIf: '{res.state}=="pending"' }, true)).toMatchObject({
+      error: { errors: [{ field: 'againIf', message: 'needs againAfter; give a duration such as 10m' }] },
+    });
+  });
+
   it('retryIf: a mistake has its position', () => {
     const parsed = parse({ retryIf: '{res.code} == ' });
     expect(parsed.ok ? [] : parsed.error.errors).toEqual([

@@ -38,7 +38,9 @@ export class JobFactsReader {
     const options = 'endedAt' in job ? {} : optionsIn(job.extension);
     const topic = registered === undefined ? undefined : withOptions(registered, options);
     const [why, alert] = await Promise.all([
-      this.why(job).then((known) => this.#withPace(job.topic, known)),
+      this.why('endedAt' in job ? job : { ...job, again: options.again }).then((known) =>
+        this.#withPace(job.topic, known),
+      ),
       job.state === 'dead' ? store.alerts.stateOf(job).catch(() => undefined) : undefined,
     ]);
     return {

@@ -2,6 +2,7 @@
 // comes next. Its lines are the points of the timeline.
 
 import { type ComponentChildren, Fragment } from 'preact';
+import type { AttemptSampleJson } from '../../../contract/api/attempt.ts';
 import type { AttemptJson, JobJson } from '../../../contract/api/job.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
 import { PointDot, type TimelinePoint } from '../charts/timeline.tsx';
@@ -24,9 +25,11 @@ export function failureText({ reason, status }: AttemptJson): string {
 export const shortResult = ({ reason, status }: Pick<AttemptJson, 'reason' | 'status'>): string =>
   reason === null || reason === 'status' ? String(status ?? '') : reason;
 
-/** Amber: the receiver answered with a status of a success, and the settings of the topic said no. */
-export const attemptColour = ({ outcome, reason }: Pick<AttemptJson, 'outcome' | 'reason'>): Colour =>
-  outcome === 'delivered' ? 'done' : reason === 'rule' || reason === 'empty_reply' ? 'retry' : 'dead';
+/** Amber: a snooze, or the receiver answered with a status of a success, and the settings of the topic said no. */
+export const attemptColour = ({ outcome, reason }: Pick<AttemptSampleJson, 'outcome' | 'reason'>): Colour => {
+  if (outcome === 'delivered') return 'done';
+  return outcome === 'again' || reason === 'rule' || reason === 'empty_reply' ? 'retry' : 'dead';
+};
 
 /** `points`: by time. Between two of them stands the requeue whose time is not known. */
 export function Story({
@@ -186,8 +189,8 @@ function whyFailed(attempt: AttemptJson, topic: TopicJson | null): ComponentChil
     return rich(key, { status: mono(status ?? ''), statuses });
   }
   const values = Object.entries(ruleValues);
-  if (reason === 'rule' && values.length > 0)
-    return rich('failed_rule_values', {
+  if ((reason === 'rule' || reason === 'dead_rule') && values.length > 0)
+    return rich(`failed_${reason}_values`, {
       values: values.map(([name, value], n) => (
         <>
           {n === 0 ? '' : ', '}

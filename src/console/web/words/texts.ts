@@ -621,10 +621,7 @@ export const texts = {
     'Snooze rule · dq calls again later, no attempt counts',
     '推迟规则 · 成立时稍后再调用，不计尝试',
   ],
-  field_againAfter: [
-    'Wait of the snooze rule: 10m or {res.retry_in}s',
-    '推迟规则的等待：10m 或 {res.retry_in}s',
-  ],
+  field_againAfter: ['Wait of the snooze rule, such as 10m', '推迟规则的等待，如 10m'],
   field_okStatus: ['Success statuses', '成功状态码'],
   field_emptyReply: ['Empty 2xx reply', '空的 2xx 应答'],
   field_maxAttempts: ['Maximum attempts', '最多尝试次数'],
