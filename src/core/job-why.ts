@@ -128,7 +128,8 @@ export function whyOf(job: JudgedJob | EndedJob, facts: WhyFacts): Why {
   }
 }
 
-/** Whether a snooze, and no later failure, decided when the job is due: a snooze waits at least againMsMin. */
+/** Whether a snooze, and no later failure, decided when the job is due: a snooze waits at least
+ *  againMsMin. */
 function isSnoozed({ again, failures, attempts = [], dueAt }: JudgedJob): boolean {
   if (again === undefined) return false;
   const last = attempts.at(-1);

@@ -71,9 +71,9 @@ export const pullOwner: Owner = { instance: 0, incarnation: 0 };
 export const isPulled = ({ instance }: Owner): boolean => instance === pullOwner.instance;
 
 /** Why an attempt failed. `protocol`: the reply is not HTTP. `lease_expired` and `nacked` are of pulled jobs.
- *  `mq_…`: a broker rejected the message, or had no queue for it. `dead_rule`: deadIf is true. `bad_again`: the
- *  header dq-again cannot be read. `again_limit`: one of limits.againMax snoozes. A call that a stop interrupts is not an
- *  attempt: its job is released. */
+ *  `mq_…`: a broker rejected the message, or had no queue for it. `dead_rule`: deadIf is true. `bad_again`:
+ *  the header dq-again cannot be read. `again_limit`: one of limits.againMax snoozes. A call that a stop
+ *  interrupts is not an attempt: its job is released. */
 export const attemptReasons = [
   'blocked_address',
   'dns',

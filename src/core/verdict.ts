@@ -1,6 +1,7 @@
-// judge() judges one attempt: success, a snooze, or failure with its reason and consequences. settle() decides
-// from the verdict whether the notifier acks, snoozes, retries or buries the job. Pure.
-// Invariant: every failure counts against maxAttempts, and of many snoozes one is a failure, so every job ends.
+// judge() judges one attempt: success, a snooze, or failure with its reason and consequences. settle()
+// decides from the verdict whether the notifier acks, snoozes, retries or buries the job. Pure.
+// Invariant: every failure counts against maxAttempts, and one of many snoozes is a failure, so every job
+// ends.
 
 import { parseDuration } from './duration.ts';
 import type { AttemptReason, BuryReason } from './job.ts';
@@ -144,8 +145,8 @@ function againOf(rules: ReplyRules, reply: CallReply, facts: ReplyFacts): Again 
   return { outcome: 'again', delayMs: waitOf(rules.againAfter, facts, reply.cut), by: 'againIf' };
 }
 
-/** Every limits.againMax-th snooze of a job is a failed attempt, so every job ends. `again`: snoozes with this
- *  one. */
+/** Every limits.againMax-th snooze of a job is a failed attempt, so every job ends. `again`: snoozes with
+ *  this one. */
 export function withAgainLimit(verdict: Verdict, again: number): Verdict {
   if (verdict.outcome !== 'again' || again % limits.againMax !== 0) return verdict;
   return failed('again_limit', { detail: `snoozed ${again} times` });

@@ -1,5 +1,5 @@
-// The rules of a topic (retryIf, deadIf, againIf): parsed at registration, evaluated for replies. No eval, no function or regular expression of the user. Evaluation never throws and costs at most
-// nodes × reply.
+// The rules of a topic (retryIf, deadIf, againIf): parsed at registration, evaluated for replies. No eval, no
+// function or regular expression of the user. Evaluation never throws and costs at most nodes × reply.
 
 import { limits } from '../limits.ts';
 import { type Comparison, parseTree, type RuleNode } from './parser.ts';

@@ -88,8 +88,8 @@ export class PulledLeases implements Service {
     return this.#counted(ended, await this.#ctx.store.jobs.ack(items));
   }
 
-  /** A lease of a topic that the registry could not be asked about stays as it is: `not_stored`. A snooze needs
-   *  no topic, unless it counts as an attempt. */
+  /** A lease of a topic that the registry could not be asked about stays as it is: `not_stored`. A snooze
+   *  needs no topic, unless it counts as an attempt. */
   async nack(leases: readonly PulledLease[], nack: Nack): Promise<readonly LeaseOutcome[]> {
     const asked = leases.map((lease) => ({ lease, ...askedOf(lease, nack) }));
     const judged = asked.filter(({ verdict }) => !nack.isDead && verdict.outcome === 'failed');
