@@ -230,8 +230,8 @@ export class Ledger {
   readonly #bodies = new Map<string, Buffer>();
   /** the same of its edits, in the order of their versions; a loss of the store changes nothing here */
   readonly #editedBodies = new Map<string, { readonly version: number; readonly body: Buffer }[]>();
-  /** by key: version of the last edit that the store has not lost */
-  readonly edits = new Map<string, number>();
+  /** by key: version of the last edit that the store has not lost, and tag of its push */
+  readonly edits = new Map<string, { readonly version: number; readonly tag: string }>();
   readonly listeners: LedgerListener[] = [];
   /** how often the store returned to an earlier state */
   losses = 0;
@@ -541,9 +541,14 @@ export class Ledger {
     return edits.findLast((edit) => edit.version <= version)?.body ?? this.#bodies.get(tag);
   }
 
+  /** Whether the store ever had this edit. */
+  hadEdit(tag: string, version: number): boolean {
+    return this.#editedBodies.get(tag)?.some((edit) => edit.version === version) === true;
+  }
+
   /** An edit that the store has lost: calls with the body before it are right again. */
   #forgetLostEdits(): void {
-    for (const [key, version] of this.edits)
+    for (const [key, { version }] of this.edits)
       if ((this.entries.get(key)?.version ?? 0) < version) this.edits.delete(key);
   }
 
@@ -571,7 +576,7 @@ export class Ledger {
     entry.origin = 0;
     const edits = this.#editedBodies.get(entry.tag) ?? [];
     this.#editedBodies.set(entry.tag, [...edits, { version: outcome.version, body: entry.body }]);
-    this.edits.set(entry.key, outcome.version);
+    this.edits.set(entry.key, { version: outcome.version, tag: entry.tag });
   }
 
   /** Dead letters that a bulk call made ready; `stored`: by key, what the store holds after it. */

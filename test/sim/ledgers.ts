@@ -28,6 +28,10 @@ export class Ledgers {
     return this.#joined(({ stored }) => stored);
   }
 
+  get edits(): ReadonlyMap<string, { readonly version: number; readonly tag: string }> {
+    return this.#joined(({ edits }) => edits);
+  }
+
   get lost(): ReadonlyMap<string, number> {
     return this.#joined(({ lost }) => lost);
   }

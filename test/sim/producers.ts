@@ -3,11 +3,15 @@
 
 import type { Dice } from '../../scripts/dice.ts';
 import { DqError } from '../../src/core/errors.ts';
+import type { JobKey } from '../../src/core/job.ts';
+import { isTickId } from '../../src/core/tick-id.ts';
 import type { PushJob, PushOutcome } from '../../src/ports/job-store.ts';
-import { wallNow } from '../../src/runtime/time.ts';
+import { StoreError } from '../../src/ports/store-error.ts';
+import { sleep, wallNow } from '../../src/runtime/time.ts';
 import { acceptJob } from '../../src/use-cases/accept-job.ts';
+import { acceptEdit } from '../../src/use-cases/edit-job.ts';
 import type { Instances } from './instances.ts';
-import { keyOf, seconds } from './ledger.ts';
+import { keyOf, seconds, tagOf } from './ledger.ts';
 import type { Server } from './roles.ts';
 import type { Scene } from './scene.ts';
 
@@ -42,6 +46,7 @@ export class Producers {
   readonly #instances: Instances;
   readonly #pushes: Push[] = [];
   #sentLater = 0;
+  #edits = 0;
   readonly #hasDeadlines: boolean;
   /** of the last push after the faults */
   #last: PushOutcome | null = null;
@@ -227,6 +232,55 @@ export class Producers {
         else if (changing.has(kind)) journal?.laws.answered(verb, key, now, false);
       });
     });
+  }
+
+  /** One edit of a stored job by an operator who reads it first, often some time before. */
+  edit(dice: Dice): void {
+    const { loop, ledger } = this.#scene;
+    const { servers } = this.#instances;
+    const entries = [...ledger.entries.values()].filter(({ id }) => !isTickId(id));
+    if (servers.length === 0 || entries.length === 0) return;
+    const { key, topic, id, tag } = dice.pick(entries);
+    this.#scene.operations.namedByClients.add(key);
+    const server = dice.pick(servers);
+    const waitMs = dice.chance(0.5) ? 0 : dice.below(3_000);
+    loop.after(dice.next() * 3_000, server.process, 'edit', () => {
+      void this.#edit(server, { topic, id }, waitMs, dice).catch((error: unknown) => {
+        if (!(error instanceof StoreError || error instanceof DqError)) throw error;
+        loop.tell(`The edit of push ${tag} fails: ${error.message}.`);
+      });
+    });
+  }
+
+  async #edit({ ctx }: Server, key: JobKey, waitMs: number, dice: Dice): Promise<void> {
+    const { loop, judge, ledger, journal } = this.#scene;
+    const { jobs } = ctx.store;
+    const topic = ctx.topics.get(key.topic);
+    const job = await jobs.get(key);
+    if (job === null || topic === undefined) return;
+    if (waitMs > 0) await sleep(waitMs);
+    const [prefix = ''] = /^[^;]*;(?:\d+;)?/.exec(job.body.toString('latin1', 0, 60)) ?? [];
+    this.#edits += 1;
+    const filling = 'y'.repeat(dice.chance(0.2) ? dice.below(20_000) : dice.below(60));
+    const request = {
+      body: `${prefix}edit ${this.#edits} ${filling}`,
+      requeue: (job.state === 'dead') !== dice.chance(0.1),
+      ...(dice.chance(0.4) ? { delay: `${dice.below(5_000)}ms` } : {}),
+    };
+    const terms = { nowMs: wallNow(), bodyBytesMax: Number.MAX_SAFE_INTEGER };
+    const item = acceptEdit(job, topic, Buffer.from(JSON.stringify(request)), terms);
+    const name = keyOf(key);
+    loop.tell(`An operator sends edit ${this.#edits} of ${name}, version ${job.version}.`);
+    const [outcome] = await jobs.edit([item]);
+    loop.tell(`The answer to the edit of ${name} is ${outcome?.kind}.`);
+    if (outcome?.kind !== 'edited') return;
+    const tag = tagOf(job.body);
+    judge.check(
+      ledger.all.some((each) => each.hadEdit(tag, outcome.version)),
+      '3 a reply follows the COMMIT',
+      () => `edit of ${name}: version ${outcome.version} is answered`,
+    );
+    journal?.laws.answered('edit', name, outcome.version, false);
   }
 
   get isAnswered(): boolean {

@@ -77,6 +77,8 @@ export interface Result {
 
 /** virtual ms with pushes and faults */
 const activeMs = 40_000;
+/** Of the worlds, and of the pushes in such a world: an operator edits a stored job then. */
+const editShares = { worlds: 0.5, pushes: 0.3 };
 /** An operation is about many jobs. */
 const pushesForOperations = 40;
 /** virtual ms after which a job that has not ended counts as lost */
@@ -474,10 +476,14 @@ export class World {
     const loop = this.#loop;
     const more = this.#workKinds.includes('operations') ? pushesForOperations : 0;
     const pushes = 10 + this.#dice.below(40) + more;
+    const hasEdits = loop.stream('edits').chance(editShares.worlds);
     for (let n = 0; n < pushes; n += 1) {
       const own = loop.stream(`push ${n}`);
       const at = 200 + own.next() * activeMs * 0.8;
       this.#addPart(`push ${n}`, at, () => this.#producers.push(n, own));
+      const edit = loop.stream(`edit ${n}`);
+      if (hasEdits && edit.chance(editShares.pushes))
+        this.#addPart(`edit ${n}`, at + edit.next() * 8_000, () => this.#producers.edit(edit));
       if (!own.chance(0.15)) continue;
       const verb = loop.stream(`verb ${n}`);
       this.#addPart(`verb ${n}`, at + verb.next() * 8_000, () => this.#producers.verb(verb));

@@ -131,6 +131,44 @@ describe('the page of a job', () => {
     ]);
   });
 
+  it('edits a dead letter and requeues it: shows the difference, and a job that changes meanwhile', async () => {
+    await site.addTopic('mended', { retryIf: '{res.code}!=200', maxAttempts: 1 }, '/rule');
+    const body = '{"order":9007199254740993,"total":1}';
+    await site.push('mended', 'wrong', { body });
+    await site.jobIs('mended', 'wrong', 'dead');
+    const { webhookId } = await jobOf('mended', 'wrong');
+    const page = await site.open('/jobs/mended/wrong');
+    await button(page, 'Edit and requeue…').click();
+    const editor = page.locator('section', { has: page.getByRole('heading', { name: 'Edit and requeue' }) });
+    const field = editor.getByLabel(/^Body/);
+    const send = button(editor, 'Edit and requeue');
+    expect(await field.inputValue()).toBe(body);
+    await editor.getByText('No difference').waitFor();
+    await field.fill('{"order":9007199254740993,"total":');
+    await editor.getByText(/Invalid JSON at character/).waitFor();
+    expect(await send.isDisabled()).toBe(true);
+    await field.fill('{"order":9007199254740993,"total":2}');
+    await editor.getByText('-   "total": 1').waitFor();
+    await editor.getByText('+   "total": 2').waitFor();
+    // Someone else requeues it, and it dies again.
+    await site.change('POST', '/v1/topics/mended/jobs/wrong/requeue');
+    await site.jobIs('mended', 'wrong', 'dead');
+    await editor.getByText(/The job has changed since you began/).waitFor();
+    expect(await send.isDisabled()).toBe(true);
+    await button(editor, 'Begin again with the job as it is now').click();
+    expect(await field.inputValue()).toBe(body);
+    await field.fill('{"order":9007199254740993,"total":3}');
+    await editor.getByText(/New webhook-id/).click();
+    await send.click();
+    await shows(page, 'Edited and requeued');
+    await until('the new body is called', () => site.callsOf('wrong').length === 3);
+    expect(site.callsOf('wrong').map((call) => call.body)).toEqual([
+      ...[body, body, '{"order":9007199254740993,"total":3}'],
+    ]);
+    expect((await jobOf('mended', 'wrong')).webhookId).not.toBe(webhookId);
+    expect(await button(page, 'Push again').count()).toBe(0);
+  });
+
   it('says who runs it, what it waits for, how long it is kept, and what to do without it', async () => {
     await site.addTopic('one', { timeout: '60s', concurrency: 1 }, '/hang');
     await site.push('one', 'runs');

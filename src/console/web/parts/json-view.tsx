@@ -1,7 +1,7 @@
 // Shows a text as coloured JSON without parsing numbers: 9007199254740993 stays 9007199254740993. A text that
 // is not JSON is shown as it is.
 
-import type { ComponentChildren } from 'preact';
+import type { ComponentChildren, VNode } from 'preact';
 import { Code } from './parts.tsx';
 
 const token =
@@ -27,6 +27,16 @@ export function JsonView({ text, raw = false }: { text: string; raw?: boolean })
   const plain = raw || text.length > colouredMax || !isJson(text);
   return <Code>{plain ? text : coloured(text)}</Code>;
 }
+
+/** The same as a plain text. */
+export const formatted = (text: string): string =>
+  isJson(text)
+    ? coloured(text)
+        .map((part) =>
+          typeof part === 'string' ? part : (part as VNode<{ children: string }>).props.children,
+        )
+        .join('')
+    : text;
 
 function coloured(text: string): ComponentChildren[] {
   const out: ComponentChildren[] = [];

@@ -34,6 +34,7 @@ const moves: Readonly<Record<string, Word>> = {
   runJob: 'run_now',
   rescheduleJob: 'reschedule',
   requeueJob: 'requeue',
+  editJob: 'edit_job',
 };
 
 /** The newest ones; more would hide the attempts. */

@@ -1,5 +1,6 @@
 // Job: where it is and why, its timeline, attempts, body and details.
 
+import { useState } from 'preact/hooks';
 import type { JobJson, JobSummaryJson } from '../../../contract/api/job.ts';
 import type { PageOf } from '../../../contract/api/schema.ts';
 import { type EndState, endStates } from '../../../core/job.ts';
@@ -36,6 +37,7 @@ import { backoffText } from '../topic-command.ts';
 import { t, type Word } from '../words/words.ts';
 import { endOf, failureText, Story } from './job-attempts.tsx';
 import { JobBody } from './job-body.tsx';
+import { JobEdit } from './job-edit.tsx';
 import { JobFlow } from './job-flow.tsx';
 import { pointsOf, useJobMarks } from './job-points.ts';
 import { askCancel, askReschedule, requeueJob, runNow } from './topic-actions.tsx';
@@ -50,6 +52,7 @@ export function Job({ topic, id }: { topic: string; id: string }) {
   useSecond();
   const poll = usePoll<JobJson>(topicPath(topic, 'jobs', id), everyMs);
   const settings = usePoll<TopicJson>(topicPath(topic), 10_000);
+  const [isEdited, setEdited] = useState(false);
   const job = poll.data;
   if (job === null && poll.error?.status === 404)
     return <Absent topic={topic} id={id} isKnown={poll.error.code !== 'topic_not_found'} />;
@@ -67,7 +70,9 @@ export function Job({ topic, id }: { topic: string; id: string }) {
             )}
           </>
         }
-        actions={job === null ? undefined : <Actions job={job} refresh={poll.refresh} />}
+        actions={
+          job === null ? undefined : <Actions job={job} refresh={poll.refresh} edit={() => setEdited(true)} />
+        }
       >
         <div class="title">
           <h1 class="id">{id}</h1>
@@ -76,6 +81,9 @@ export function Job({ topic, id }: { topic: string; id: string }) {
         </div>
       </Head>
       <LoadError error={poll.error} what={t('job')} retry={poll.refresh} />
+      {job !== null && isEdited ? (
+        <JobEdit job={job} close={() => setEdited(false)} refresh={poll.refresh} />
+      ) : null}
       {job === null ? <Waiting rows={8} error={poll.error} /> : <Details job={job} topic={settings.data} />}
     </>
   );
@@ -114,12 +122,13 @@ function Absent({ topic, id, isKnown }: { topic: string; id: string; isKnown: bo
   );
 }
 
-function Actions({ job, refresh }: { job: JobJson; refresh: () => void }) {
+function Actions({ job, refresh, edit }: { job: JobJson; refresh: () => void; edit: () => void }) {
   const key = { topic: job.topic, id: job.id, version: job.version };
   const act = (work: Promise<void>): void => {
     work.then(refresh, (error: unknown) => toast(errorText(error)));
   };
   const waits = job.state === 'delayed' || job.state === 'ready';
+  const canEdit = job.state === 'dead' && may('operate') && may('push') && job.body !== undefined;
   return (
     <>
       {job.state === 'delayed' && may('operate') ? (
@@ -137,7 +146,12 @@ function Actions({ job, refresh }: { job: JobJson; refresh: () => void }) {
           {t('reschedule')}…
         </Button>
       ) : null}
-      {may('push') && job.body !== undefined ? (
+      {canEdit ? (
+        <Button icon="pen" onClick={edit}>
+          {t('edit_requeue')}…
+        </Button>
+      ) : null}
+      {may('push') && job.body !== undefined && !canEdit ? (
         <Button icon="copy" onClick={() => go(hrefQuery(['push'], { topic: job.topic, from: job.id }))}>
           {t('push_again')}
         </Button>
