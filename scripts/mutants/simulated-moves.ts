@@ -29,6 +29,42 @@ const edits: readonly Omit<SimulatedMutant, 'store' | 'works' | 'shards'>[] = [
     faults: 'redisForgets,redisFailover,redisKill',
     edit: { file: mover, text: 'if (losses !== this.#losses) this.#beginAgain(losses);', by: '' },
   },
+  {
+    name: 'move-opened-without-the-ends-of-the-journal',
+    faults: 'mysqlTrouble,redisEmptied,kill',
+    edit: {
+      file: mover,
+      text: 'if (!(await arrivals.isOpen(move)) && !(await this.#leaveEnds())) return false;',
+      by: '',
+    },
+  },
+  {
+    name: 'lease-of-a-pull-client-lost-by-a-move',
+    faults: 'reload',
+    edit: {
+      file: 'src/store/moving-store.ts',
+      text: 'if (lost.length === 0) return outcomes;',
+      by: 'if (lost.length >= 0) return outcomes;',
+    },
+  },
+  {
+    name: 'move-forgets-without-delay',
+    faults: 'redisFailover',
+    edit: {
+      file: mover,
+      text: 'if (first === undefined || monotonicNow() - first.at < upkeepLimits.moveForgetMs) return;',
+      by: 'if (first === undefined) return;',
+    },
+  },
+  {
+    name: 'ended-job-of-a-move-without-entry',
+    faults: 'kill,cut',
+    edit: {
+      file: 'src/store/redis/scripts/lua/restore.lua',
+      text: 'if ended_version(f) >= row.version then',
+      by: 'if ended_version(f) > row.version then',
+    },
+  },
 ];
 
 export const moveMutants: readonly SimulatedMutant[] = edits.map((mutant) => ({

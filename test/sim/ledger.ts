@@ -163,6 +163,8 @@ export interface LedgerListener {
   /** The store holds a push that it did not hold before. `old`: the job that it replaced */
   pushed?(entry: Readonly<Entry>, old: Readonly<Entry> | undefined): void;
   touched?(touch: Touch): void;
+  /** The store has lost its last writes. */
+  lost?(): void;
   /** A job arrives, or a row of the journal is put back. */
   restored?(entry: Readonly<Entry>): void;
 }
@@ -355,6 +357,7 @@ export class Ledger {
     this.#options.mails.forget();
     this.#forgetLostEdits();
     this.#lastNumber = lastNumber;
+    if (snapshot !== null) for (const listener of this.listeners) listener.lost?.();
   }
 
   /** Entries that died since the last call and are still dead. */

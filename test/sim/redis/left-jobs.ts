@@ -15,7 +15,7 @@ import {
 import { leaseText } from '../../../src/core/pull-lease.ts';
 import type { PushJob } from '../../../src/ports/job-store.ts';
 import { Engine } from '../../../src/store/sqlite/engine/engine.ts';
-import { keyOf, type LedgerListener } from '../ledger.ts';
+import { type Entry, keyOf, type LedgerListener } from '../ledger.ts';
 import type { LeaseAsk } from '../pull-desk.ts';
 import { leaseKey, type Server } from '../roles.ts';
 import type { Scene } from '../scene.ts';
@@ -65,6 +65,10 @@ export class LeftJobs implements Work {
   readonly #pulled: Pulled[] = [];
   /** by key: the version that ended in jobs.db, or whose cancel was answered */
   readonly #ended = new Map<string, number>();
+  /** tags of pushes that jobs.db took: until they arrive, the ledger of the first shard has them */
+  readonly #pushed = new Set<string>();
+  /** by key: the version that jobs.db forgot last */
+  readonly #forgotten = new Map<string, number>();
   readonly #rows: () => readonly unknown[][];
   readonly #meta: () => readonly unknown[][];
   readonly #left: readonly Row[];
@@ -89,7 +93,8 @@ export class LeftJobs implements Work {
     this.counts['left jobs'] = this.#left.length;
     const listener: LedgerListener = {
       pushed: (entry, old) => this.#checkPushed(entry, old?.version ?? 0),
-      restored: ({ key, version }) => this.#checkEnded(key, version),
+      restored: (entry) => this.#checkArrived(entry),
+      lost: () => this.#checkKept(),
     };
     ledger.listen(listener);
   }
@@ -226,6 +231,7 @@ export class LeftJobs implements Work {
         notes.push(() => {
           for (const each of ledger.all) each.knows(tag, Buffer.from(job.body));
           ledger.first.stored.set(tag, outcome.version);
+          this.#pushed.add(tag);
         });
       }
       return outcome;
@@ -258,6 +264,7 @@ export class LeftJobs implements Work {
 
   #checkForgotten(key: string, version: number): void {
     this.#count('left jobs arrived');
+    this.#forgotten.set(key, version);
     this.#scene.judge.check(
       this.#has(key, version),
       '15 jobs.db forgets only what Redis has',
@@ -276,14 +283,25 @@ export class LeftJobs implements Work {
   }
 
   /** A put, or a row of the journal. What Redis lost may come back without one. */
-  #checkEnded(key: string, version: number): void {
+  #checkArrived({ key, version, tag }: Readonly<Entry>): void {
     const ended = this.#ended.get(key) ?? 0;
     const { judge, ledger } = this.#scene;
+    if (this.#pushed.has(tag) && !ledger.first.entries.has(key)) ledger.first.stored.delete(tag);
     judge.check(
       ended < version || ledger.losses > 0,
       '15 a job that has ended does not arrive',
       () => `${key}, version ${version}: version ${ended} ended before`,
     );
+  }
+
+  /** A replica that becomes the master is some seconds behind at most (redis-faults.ts). */
+  #checkKept(): void {
+    for (const [key, version] of this.#forgotten)
+      this.#scene.judge.check(
+        this.#has(key, version),
+        '15 a failover loses nothing that jobs.db has forgotten',
+        () => `${key}, version ${version}`,
+      );
   }
 
   plan(dice: Dice): readonly Action[] {
