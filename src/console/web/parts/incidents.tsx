@@ -32,6 +32,7 @@ export const Incidents = ({
   empty: string;
 }) => (
   <List
+    look="incidents"
     items={shown}
     empty={empty}
     keyOf={({ at, kind, about, state }) => `${at} ${kind} ${about} ${state}`}

@@ -50,7 +50,7 @@ function AllOperations() {
           keyOf={({ id }) => id}
           columns={{
             operation: {
-              ...{ head: t('op_operation'), look: 'cut', width: 'w4' },
+              ...{ head: t('op_operation'), look: 'cut id', width: 'w4' },
               cell: (op) => (
                 <>
                   <Name {...op} /> <span class="faint">{filterText(op)}</span>
