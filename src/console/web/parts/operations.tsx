@@ -158,9 +158,8 @@ function Running({ op, refresh }: { op: OperationJson; refresh: () => void }) {
         <a class="name" href={href('operations', op.id)}>
           {titleOf(op.kind, op.filter.topic, op.matched)}
         </a>
-        {about === '' ? null : <b>· {about}</b>}
+        {about === '' ? null : <b>{about}</b>}
         <span class="faint">
-          ·{' '}
           <Time
             at={op.createdAt}
             text={(ms) => t('op_by', { actor: actorName(op.actor), time: relative(ms) })}
