@@ -66,6 +66,41 @@ function highest(hash: number, ids: readonly string[]): string | null {
   );
 }
 
+/** The id, with a suffix that makes look-ups by the list find it in this bucket of the shard. Of a draining
+ *  shard, which is the home of no id, the newest earlier list in which it was active counts. */
+export function idAt(list: ShardList, shard: ShardRecord, bucket: number, { topic, id }: JobKey): string {
+  if (list.shards.length === 1 && shard.buckets === 1) return id;
+  const active = shard.active ? activeOf(list) : activeBefore(list, shard);
+  suffixes ??= makeSuffixes();
+  const [{ text }] = suffixes as [Suffix];
+  const first = hashOf({ topic, id: `${id}${text}` });
+  for (const suffix of suffixes) {
+    const hash = (first ^ suffix.change) >>> 0;
+    if (hash % shard.buckets === bucket && highest(hash, active) === shard.id) return `${id}${suffix.text}`;
+  }
+  throw new Error(`no suffix puts ${id} into bucket ${bucket} of ${shard.buckets}`);
+}
+
+function activeBefore(list: ShardList, { id, settled }: ShardRecord): readonly string[] {
+  const past = list.earlier.findLast(({ number, active }) => settled <= number && active.includes(id));
+  return past?.active ?? [id];
+}
+
+interface Suffix {
+  readonly text: string;
+  /** of the hash, in place of the first suffix: CRC-32 is linear */
+  readonly change: number;
+}
+
+let suffixes: readonly Suffix[] | null = null;
+
+/** `:000` to `:zzz` */
+function makeSuffixes(): readonly Suffix[] {
+  const texts = Array.from({ length: 36 ** 3 }, (_, n) => `:${n.toString(36).padStart(3, '0')}`);
+  const first = crc32(':000');
+  return texts.map((text) => ({ text, change: crc32(text) ^ first }));
+}
+
 /** Rendezvous hashing: adding or removing a shard moves only the ids whose home it becomes or was. Must
  *  never change: dq would look for every stored job elsewhere. */
 function isBefore(hash: number, a: string, b: string): boolean {

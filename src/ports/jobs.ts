@@ -205,11 +205,29 @@ export interface Reserved {
   readonly isHealing?: true;
 }
 
+/** The job that the end of another one pushes, in the same step. */
+export interface Outcome {
+  /** Nothing is pushed while this id is live, dead or in the history: the end was repeated after a loss. A
+   *  store of several partitions adds a suffix to the id, so that its home is the partition of the ended
+   *  job. */
+  readonly job: PushJob;
+  /** the body that a nearly full store stores */
+  readonly short: Buffer;
+}
+/** With the id and the body that the store chose. Named with a journal alone, as Changed is. */
+export interface PushedOutcome extends Pick<JobKey, 'id'>, Pick<PushJob, 'body'> {
+  readonly version: Version;
+  readonly dueAt: number;
+  readonly place: string;
+}
+
 /** lease_lost: the finishing write was applied before, or the lease was recovered. Version and token decide,
  *  not the clock: an expired lease still finishes its job until it is recovered. */
 export type FinishOutcome<Done extends string> =
   /** released: without a change */
-  { readonly kind: Done; readonly change?: Changed } | { readonly kind: 'lease_lost' } | StoreFailure;
+  | { readonly kind: Done; readonly change?: Changed; readonly pushed?: PushedOutcome }
+  | { readonly kind: 'lease_lost' }
+  | StoreFailure;
 
 /** A lease as its holder shows it. */
 export interface ShownLease extends Lease {
@@ -219,6 +237,7 @@ export interface ShownLease extends Lease {
 export interface AckItem extends ShownLease {
   /** for the history; null without one. Its number is the job's failures + 1 */
   readonly attempt: AttemptRecord | null;
+  readonly outcome?: Outcome | undefined;
 }
 /** A lease to end, and when. */
 export interface EndingLease extends ShownLease {
@@ -237,6 +256,7 @@ export interface BuryItem extends EndingLease {
   readonly reason: BuryReason;
   /** null: none was made, so the job has no failure more */
   readonly attempt: AttemptRecord | null;
+  readonly outcome?: Outcome | undefined;
 }
 
 export interface ExtendItem extends Lease {
@@ -369,13 +389,14 @@ export interface JobStore {
    *  them are of that topic than are left. A lost reply costs its jobs an attempt. */
   reserve(partition: Partition, request: ReserveRequest): Promise<Reserved>;
 
-  /** reserved → gone. */
+  /** reserved → gone, and its outcome job, if the item has one, is pushed. */
   ack(items: readonly AckItem[]): Promise<readonly FinishOutcome<'acked'>[]>;
   /** reserved → delayed (or ready), due delayMs from now; no strikes. With an attempt one more failure, and
    *  the attempt stored with the job; with a block the job has that one. */
   retry(items: readonly RetryItem[]): Promise<readonly FinishOutcome<'retried'>[]>;
   /** reserved → dead; one more failure, no strikes, the attempt stored, an entry in the alert outbox: one
-   *  atomic step. The lease of a poison job is its last strike. */
+   *  atomic step. The lease of a poison job is its last strike. Its outcome job, if the item has one, is
+   *  pushed. */
   bury(items: readonly BuryItem[]): Promise<readonly FinishOutcome<'buried'>[]>;
   /** reserved → ready in its old place, without attempt or strike. */
   release(leases: readonly EndingLease[]): Promise<readonly FinishOutcome<'released'>[]>;

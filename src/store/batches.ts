@@ -3,7 +3,7 @@
 
 import type { Moment } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
-import type { DeadFilter } from '../ports/job-store.ts';
+import type { AckItem, DeadFilter } from '../ports/job-store.ts';
 import type { StoreFailure } from '../ports/store-error.ts';
 
 /** Of an item that cannot be encoded: a number is out of bounds, which the intake should have rejected. */
@@ -58,14 +58,14 @@ export function stepOf({ before, ...filter }: DeadFilter, partition: string): St
 export function batchesBySize<T>(
   items: readonly T[],
   bytesOf: (item: T) => number,
+  most: number = limits.pushBatchMax,
 ): readonly (readonly T[])[] {
   const batches: T[][] = [];
   let bytes = Infinity;
   for (const item of items) {
     bytes += bytesOf(item);
     const last = batches.at(-1);
-    if (last !== undefined && last.length < limits.pushBatchMax && bytes <= limits.pushBatchBytesMax)
-      last.push(item);
+    if (last !== undefined && last.length < most && bytes <= limits.pushBatchBytesMax) last.push(item);
     else {
       batches.push([item]);
       bytes = bytesOf(item);
@@ -77,3 +77,10 @@ export function batchesBySize<T>(
 export const pushBatches = <J extends { readonly body: Buffer }>(
   jobs: readonly J[],
 ): readonly (readonly J[])[] => batchesBySize(jobs, ({ body }) => body.length);
+
+/** Of acks and buries, whose outcome jobs have bodies. */
+export const endBatches = <I extends Pick<AckItem, 'outcome'>>(
+  items: readonly I[],
+  most: number = limits.finishBatchMax,
+): readonly (readonly I[])[] =>
+  batchesBySize(items, ({ outcome }) => (outcome === undefined ? 0 : outcome.job.body.length), most);

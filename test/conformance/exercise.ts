@@ -12,6 +12,7 @@ import { finishCases } from './cases/finish.ts';
 import { hintCases } from './cases/hints.ts';
 import { historyCases } from './cases/history.ts';
 import { identityCases } from './cases/identity.ts';
+import { outcomeCases } from './cases/outcome.ts';
 import { pullCases } from './cases/pull.ts';
 import { pushCases } from './cases/push.ts';
 import { recoverCases } from './cases/recover.ts';
@@ -28,6 +29,7 @@ export const cases: readonly Case[] = [
   ...promoteCases,
   ...reserveCases,
   ...finishCases,
+  ...outcomeCases,
   ...recoverCases,
   ...pullCases,
   ...deadCases,

@@ -273,7 +273,15 @@ export class Model extends ModelState {
     if (job === null) return { kind: 'lease_lost' };
     if (item.attempt !== null) this.keepAttempt(job, item.attempt);
     this.end(job, 'done');
+    this.pushOutcome(item);
     return { kind: 'acked' };
+  }
+
+  /** The end was repeated where the id is known. */
+  pushOutcome({ outcome }: Pick<port.AckItem, 'outcome'>): void {
+    if (outcome === undefined) return;
+    const name = this.nameOf(outcome.job);
+    if (!this.jobs.has(name) && !this.ended.has(name)) this.push(outcome.job);
   }
 
   retry(item: port.RetryItem): port.FinishOutcome<'retried'> {
@@ -299,6 +307,7 @@ export class Model extends ModelState {
       this.keepAttempt(job, item.attempt);
     }
     this.makeDead(job, item.reason);
+    this.pushOutcome(item);
     return { kind: 'buried' };
   }
 

@@ -29,8 +29,10 @@ async function endThree(): Promise<void> {
   const { jobs } = store.client.store;
   await jobs.push([jobOf('1')]);
   for (const verb of ['retry', 'ack'] as const)
-    for (const job of (await jobs.reserve(0, request(1))).jobs)
-      await jobs[verb]([{ ...job, delayMs: 0, attempt: attemptOf(job) }]);
+    for (const job of (await jobs.reserve(0, request(1))).jobs) {
+      const item = { ...job, delayMs: 0, attempt: attemptOf(job) };
+      await jobs[verb]([item]);
+    }
   await jobs.push([jobOf('2')]);
   await jobs.cancel([{ topic: 't', id: '2' }]);
   await jobs.push([jobOf('3')]);

@@ -4,8 +4,16 @@
 // when the store has the change and the spool may not.
 
 import type { JobKey, JobSnapshot } from '../../core/job.ts';
-import { type Change, instantOf } from '../../core/job-change.ts';
-import type { JobStore, OnStored, PushJob, PushOutcome } from '../../ports/job-store.ts';
+import { type Change, type Changed, instantOf } from '../../core/job-change.ts';
+import type {
+  AckItem,
+  BuryItem,
+  JobStore,
+  OnStored,
+  PushedOutcome,
+  PushJob,
+  PushOutcome,
+} from '../../ports/job-store.ts';
 import type { Spool } from '../../ports/spool.ts';
 import { StoreError, type StoreFailure } from '../../ports/store-error.ts';
 import type { MethodsOf, RecordedVerb } from '../../ports/store-verbs.ts';
@@ -49,32 +57,59 @@ export function journaledJobs(jobs: JobStore, spool: Spool): JobStore {
         return { ...ownChange(item, change), kind: 'accepted', ...pushed };
       });
     },
-    ack: async (items) =>
-      writeOutcomes(spool, items, await jobs.ack(items), 'jobs.ack', (item, change) => ({
+    ack: async (given) => {
+      const items = fitting(spool, given);
+      const ended = (item: AckItem, change: Changed): Change => ({
         ...ownChange(item, change),
         kind: 'ended',
         end: 'done',
         attempt: item.attempt,
-      })),
+      });
+      return writeOutcomes(spool, items, await jobs.ack(items), 'jobs.ack', ended, outcomeIn);
+    },
     retry: async (items) =>
       writeOutcomes(spool, items, await jobs.retry(items), 'jobs.retry', (item, change) => ({
         ...ownChange(item, change),
         kind: 'retried',
         attempt: item.attempt,
       })),
-    bury: async (items) =>
-      writeOutcomes(spool, items, await jobs.bury(items), 'jobs.bury', (item, change) => ({
+    bury: async (given) => {
+      const items = fitting(spool, given);
+      const dead = (item: BuryItem, change: Changed): Change => ({
         ...ownChange(item, change),
         kind: 'dead',
         reason: item.reason,
         attempt: item.attempt,
-      })),
+      });
+      return writeOutcomes(spool, items, await jobs.bury(items), 'jobs.bury', dead, outcomeIn);
+    },
   };
   return { ...jobs, ...recorded };
 }
 
 const recordBytesOf = (items: readonly Pick<PushJob, 'body'>[]): number =>
   items.reduce((sum, { body }) => sum + body.length + journalStoreLimits.recordBytes, 0);
+
+/** The items as a spool with little space takes them: with the short bodies of their outcome jobs. */
+function fitting<I extends Pick<AckItem, 'outcome'>>(spool: Spool, items: readonly I[]): readonly I[] {
+  const jobs = items.flatMap(({ outcome }) => (outcome === undefined ? [] : [outcome.job]));
+  if (jobs.length === 0 || spool.admits(recordBytesOf(jobs))) return items;
+  return items.map((item) => {
+    if (item.outcome === undefined) return item;
+    const { job, short } = item.outcome;
+    return { ...item, outcome: { job: { ...job, body: short }, short } };
+  });
+}
+
+/** The record of the outcome job that an end pushed. */
+function outcomeIn(
+  { outcome }: Pick<AckItem, 'outcome'>,
+  end: { readonly kind: string; readonly pushed?: PushedOutcome },
+): Change | null {
+  if (outcome === undefined || end.pushed === undefined) return null;
+  const { id, body, ...stored } = end.pushed;
+  return acceptedOf({ ...outcome.job, id, body }, stored);
+}
 
 async function push(
   jobs: JobStore,
@@ -141,7 +176,10 @@ function answerOf(outcome: Stored | Kept, failure: StoreFailure | null): PushOut
   return 'id' in plain ? { ...failure, id: plain.id } : failure;
 }
 
-function acceptedOf(job: PushJob, { version, dueAt, place, id = job.id }: Stored): Change {
+function acceptedOf(
+  job: PushJob,
+  { version, dueAt, place, id = job.id }: Pick<Stored, 'version' | 'dueAt' | 'place' | 'id'>,
+): Change {
   const { topic, priority, contentType, body, failures = 0 } = job;
   if (place === undefined) throw new Error(noChanges);
   return {

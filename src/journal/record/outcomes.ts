@@ -23,10 +23,11 @@ export async function failureOf(
   spool: Spool,
   changes: readonly Change[],
   verb: RecordedVerb,
+  until: 'written' | 'synced' = storeVerbs[verb].record,
 ): Promise<StoreFailure | null> {
   if (changes.length === 0) return null;
   try {
-    await spool.write(changes, storeVerbs[verb].record);
+    await spool.write(changes, until);
     return null;
   } catch (error) {
     if (error instanceof StoreError) return { kind: 'unknown', code: error.failure.code };
@@ -46,13 +47,21 @@ export async function writeOutcomes<I extends JobKey, O extends { readonly kind:
   outcomes: readonly O[],
   verb: RecordedVerb,
   changeOf: (item: I, change: Changed) => Change,
+  /** the record of the job that the change pushed; null: none */
+  acceptedOf: (item: I, outcome: O) => Change | null = () => null,
 ): Promise<readonly (O | StoreFailure)[]> {
   const changes: Change[] = [];
+  const accepted: Change[] = [];
   for (const [i, outcome] of outcomes.entries()) {
     const change = changeIn(outcome);
-    if (change !== undefined) changes.push(changeOf(items[i] as I, change));
+    if (change === undefined) continue;
+    changes.push(changeOf(items[i] as I, change));
+    const pushed = acceptedOf(items[i] as I, outcome);
+    if (pushed !== null) accepted.push(pushed);
   }
-  const failure = await failureOf(spool, changes, verb);
+  // Pushed jobs first: of a torn group the end may be missing, and its repeat pushes nothing.
+  const until = accepted.length > 0 ? 'synced' : undefined;
+  const failure = await failureOf(spool, [...accepted, ...changes], verb, until);
   return outcomes.map((outcome) => {
     if (changeIn(outcome) === undefined) return outcome;
     return failure ?? withoutChange(outcome);
@@ -64,8 +73,8 @@ function changeIn(outcome: { readonly kind: string; readonly change?: Changed })
   return outcome.change;
 }
 
-export function withoutChange<O extends object>(outcome: O): O {
-  const { change, ...rest } = outcome as O & { readonly change?: Changed };
+function withoutChange<O extends object>(outcome: O): O {
+  const { change, pushed, ...rest } = outcome as O & { readonly change?: Changed; readonly pushed?: unknown };
   return rest as O;
 }
 

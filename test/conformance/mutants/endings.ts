@@ -10,6 +10,20 @@ export const endingMutants: readonly Mutant[] = mutants({
       (_, m) => (item) => (m.leased(item) === null ? { kind: 'lease_lost' } : { kind: 'acked' }),
     ),
   },
+  'outcome: ack pushes the job that follows in the same step': {
+    'ack pushes no outcome job': change('pushOutcome', () => () => {}),
+  },
+  'outcome: bury of a lost lease pushes nothing': {
+    'an outcome job is pushed outside the fence': change('bury', (right, m) => (item) => {
+      if (m.leased(item) === null) m.pushOutcome(item);
+      return right(item);
+    }),
+  },
+  'outcome: ack again after a loss pushes nothing while the id is known': {
+    'an outcome job is pushed again': change('pushOutcome', (_, m) => ({ outcome }) => {
+      if (outcome !== undefined) m.push({ ...outcome.job, mode: 'replace' });
+    }),
+  },
   'retry: delays the job from now on and keeps the failed attempt': {
     'retry ignores its delay': change('retry', (right) => (item) => right({ ...item, delayMs: 0 })),
     'retry counts from the old due time': change('retry', (right, m) => (item) => {

@@ -25,7 +25,7 @@ export interface Placed<I> {
 export interface ItemCall<I, O> {
   readonly script: ScriptName;
   /** of a batch; `place`: as Shards.placeOf */
-  args(items: readonly Placed<I>[], place: string | null): readonly Arg[];
+  args(items: readonly Placed<I>[], place: string | null, partition: Partition): readonly Arg[];
   /** The outcomes of a batch. `above`: the job is not here; its versions here never exceeded that number.
    *  `place`: as Shards.placeOf. */
   read(
@@ -201,9 +201,9 @@ async function answersOf<I, O>(
     const place = shards.placeOf(partition);
     return await withoutBadItems(
       batch,
-      (visit) => call.args([visit], place),
+      (visit) => call.args([visit], place, partition),
       async (visits) => {
-        const args = call.args(visits, place);
+        const args = call.args(visits, place, partition);
         const reply = await shards.run(call.script, partition, args, visits[0]?.route.list);
         const items = visits.map(({ item }) => item);
         const outcomes = call.read(reply, items, place);

@@ -27,15 +27,16 @@ export function changeIn(text: Buffer, place: string | null): { readonly change?
 
 /** The number that this outcome has drawn for its caller; 0: none. */
 export function numberIn(outcome: unknown): number {
-  const { change, number, kind, version, place } = outcome as {
+  const { change, pushed, number, kind, version, place } = outcome as {
     readonly change?: Changed;
+    readonly pushed?: { readonly version: number };
     /** of a put-back */
     readonly number?: number;
     readonly kind?: string;
     readonly version?: number;
     readonly place?: string;
   };
-  if (change !== undefined) return change.number;
+  if (change !== undefined) return Math.max(change.number, pushed?.version ?? 0);
   if (number !== undefined) return number;
   return kind === 'stored' && place !== undefined ? (version ?? 0) : 0;
 }

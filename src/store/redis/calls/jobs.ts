@@ -8,6 +8,7 @@ import { limits } from '../../../core/limits.ts';
 import { inBatches } from '../../../core/lists.ts';
 import { buryReasonCodes, endCodes } from '../../../core/stored-codes.ts';
 import type {
+  AckItem,
   BuryItem,
   CancelOutcome,
   EditItem,
@@ -18,6 +19,7 @@ import type {
   JobStore,
   OnStored,
   OtherVersion,
+  Outcome,
   Partition,
   PushJob,
   PushOutcome,
@@ -29,7 +31,7 @@ import type {
   RunOutcome,
 } from '../../../ports/job-store.ts';
 import type { StoreFailure } from '../../../ports/store-error.ts';
-import { pushBatches } from '../../batches.ts';
+import { endBatches, pushBatches } from '../../batches.ts';
 import { packFirstAttempt } from '../../first-attempt.ts';
 import { storeLimits } from '../../limits.ts';
 import { redisLimits } from '../limits.ts';
@@ -236,29 +238,43 @@ const editOutcome: ReadMove<EditOutcome> = ([kind, version, dueAt, state], chang
 // Leases
 
 function leaseCalls(shards: Shards): Pick<JobStore, 'ack' | 'retry' | 'bury' | 'release' | 'extend'> {
-  const call = <I extends EndingLease, O extends { readonly kind: string }>(
+  const call = <I extends EndingLease & Pick<AckItem, 'outcome'>, O extends { readonly kind: string }>(
     script: ScriptName,
     items: readonly I[],
-    finishOf: (item: I) => Finish,
-    read: (reply: unknown, place: string | null) => readonly O[],
+    finishOf: (item: I, partition: Partition) => Finish,
+    read: (reply: unknown, items: readonly I[], place: string | null) => readonly O[],
   ) =>
     callItems<I, O>(shards, items, {
       script,
-      args: (batch) => finishArgs(batch, finishOf),
-      read: (reply, _items, place) => read(reply, place),
+      args: (batch, _place, partition) => finishArgs(batch, (item) => finishOf(item, partition)),
+      read,
+      batches: (visits) => endBatches(visits, redisLimits.batchMax),
       isElsewhere: ({ kind }) => kind === 'lease_lost',
       routeOf: (item) => shards.routeOfLease(item),
     });
-  const finish = async <I extends EndingLease, D extends string>(
+  const finish = async <I extends EndingLease & Pick<AckItem, 'outcome'>, D extends string>(
     script: ScriptName,
     items: readonly I[],
     finishOf: (item: I) => Finish,
     done: D,
   ): Promise<readonly FinishOutcome<D>[]> => {
+    /** as they were last sent */
+    const sent = new Map<I, PushJob>();
+    const finishAt = (item: I, partition: Partition): Finish => {
+      if (item.outcome === undefined) return finishOf(item);
+      const outcome = outcomeAt(shards, partition, item.outcome);
+      sent.set(item, outcome);
+      return { ...finishOf(item), outcome };
+    };
     // A release names no change.
-    const read = (reply: unknown, place: string | null) =>
-      readFinishes(reply, done, script === 'release' ? null : place);
-    const outcomes = await call(script, items, finishOf, read);
+    const read = (reply: unknown, its: readonly I[], place: string | null) =>
+      readFinishes(
+        reply,
+        done,
+        script === 'release' ? null : place,
+        its.map((item) => sent.get(item)),
+      );
+    const outcomes = await call(script, items, finishAt, read);
     for (const [i, item] of items.entries()) {
       const kind = outcomes[i]?.kind;
       if (kind === done || kind === 'lease_lost') shards.finished(item);
@@ -288,6 +304,12 @@ function leaseCalls(shards: Shards): Pick<JobStore, 'ack' | 'retry' | 'bury' | '
 }
 
 const noBlock = Buffer.alloc(0);
+
+/** With an id whose home is that partition, by the current list. */
+function outcomeAt(shards: Shards, partition: Partition, { job, short }: Outcome): PushJob {
+  const id = shards.idAt(partition, job);
+  return { ...job, id, body: shards.isNearlyFull(partition) ? short : job.body };
+}
 
 /** In the format of ack.lua. */
 function lastAttempt(attempt: AttemptRecord | null): string {

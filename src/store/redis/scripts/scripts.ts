@@ -70,6 +70,7 @@ import leases from './lua/shared/leases.lua';
 import list from './lua/shared/list.lua';
 import moves from './lua/shared/moves.lua';
 import numbers from './lua/shared/numbers.lua';
+import outcomes from './lua/shared/outcomes.lua';
 import overdue from './lua/shared/overdue.lua';
 import owners from './lua/shared/owners.lua';
 import places from './lua/shared/places.lua';
@@ -154,6 +155,7 @@ const parts: Readonly<Record<string, string>> = {
   list,
   moves,
   numbers,
+  outcomes,
   overdue,
   owners,
   places,

@@ -5,7 +5,7 @@
 
 import type { JobKey, Lease } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
-import { noShards, placesOf, type ShardList, type ShardRecord } from '../../../core/shard-list.ts';
+import { idAt, noShards, placesOf, type ShardList, type ShardRecord } from '../../../core/shard-list.ts';
 import type { Hint, Partition, PushJob, Store, StoreHealth } from '../../../ports/job-store.ts';
 import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
 import { storeLimits } from '../../limits.ts';
@@ -318,6 +318,13 @@ export class RedisStore implements Shards {
       home: home === null ? null : this.#placeOn(home, key),
       earlier: earlier.flatMap((id) => this.#placeOn(id, key) ?? []),
     };
+  }
+
+  idAt(partition: Partition, key: JobKey): string {
+    this.#requireKnown();
+    const one = this.#byPartition.get(partition);
+    if (one === undefined) throw new StoreError({ kind: 'not_stored', code: 'no_such_shard' });
+    return idAt(this.#list, one.record, partition - one.base, key);
   }
 
   everywhere(key: JobKey): readonly Partition[] {

@@ -47,6 +47,9 @@ export interface Shards {
   lossesOf(partition: Partition): number;
   /** Throws StoreError while no shard is known. */
   routeOf(key: JobKey): Route;
+  /** The id, with a suffix where there are several partitions, so that look-ups find it in this one. Throws as
+   *  routeOf. */
+  idAt(partition: Partition, key: JobKey): string;
   /** One per shard: where the id would live on it, by no list. Throws StoreError while no shard is known. */
   everywhere(key: JobKey): readonly Partition[];
   /** To the shard that gave out the lease, if remembered: the list alone could miss the job. Throws as

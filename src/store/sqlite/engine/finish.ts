@@ -12,21 +12,25 @@ import type {
   ExtendItem,
   ExtendOutcome,
   FinishOutcome,
+  Outcome,
   RetryItem,
   ShownLease,
 } from '../../../ports/job-store.ts';
 import { delayed, ready } from '../file/schema.ts';
 import type { JobRow, LastAttempt } from './job-rows.ts';
+import { pushOutcome } from './push.ts';
 import { dueAfter, type TransactionContext } from './transaction-context.ts';
 
 export interface AckedLease extends ShownLease {
   readonly attempt: LastAttempt;
+  readonly outcome?: Outcome | undefined;
 }
 
 export function ackJob(tx: TransactionContext, item: AckedLease): FinishOutcome<'acked'> {
   const row = leased(tx, item);
   if (row === null) return { kind: 'lease_lost' };
   tx.rows.end(row, { state: 'done', at: tx.now, attempt: tx.isDiskFull ? null : item.attempt });
+  pushOutcome(tx, item.outcome);
   return { kind: 'acked' };
 }
 
@@ -60,6 +64,7 @@ export function buryJob(tx: TransactionContext, item: BuryItem): FinishOutcome<'
     tx.rows.bury(row, { ...death, failures: row.failures + 1, attempt });
     if (attempt !== null) tx.rows.addAttempt(row, attempt);
   }
+  pushOutcome(tx, item.outcome);
   return { kind: 'buried' };
 }
 

@@ -1,9 +1,9 @@
-// Implements push and cancel: a producer's moves of one job. Each is one step of its transaction, with all
-// checks before the first write.
+// Implements push and cancel: a producer's moves of one job, and the push of an outcome job. Each is one step
+// of its transaction, with all checks before the first write.
 
 import type { EndState, VersionedKey } from '../../../core/job.ts';
 import { priorityCodes, stateCodes } from '../../../core/stored-codes.ts';
-import type { CancelOutcome, PushJob, PushOutcome } from '../../../ports/job-store.ts';
+import type { CancelOutcome, Outcome, PushJob, PushOutcome } from '../../../ports/job-store.ts';
 import { dead, delayed, ready, reserved } from '../file/schema.ts';
 import { isEnded, type JobRow, type NewJob, namesOther } from './job-rows.ts';
 import { dueWhen, type TransactionContext } from './transaction-context.ts';
@@ -26,6 +26,14 @@ export function pushJob(tx: TransactionContext, job: PushJob): PushOutcome {
   else if (!rows.insert(fresh))
     throw new Error(`the unique index holds ${job.topic}/${job.id}, the table does not`);
   return stored(fresh, old);
+}
+
+/** An id that the file has, live or ended, is of an earlier run of the same end. */
+export function pushOutcome(tx: TransactionContext, outcome: Outcome | undefined): void {
+  if (outcome === undefined) return;
+  const { job, short } = outcome;
+  if (tx.rows.place(job.topic, job.id) !== undefined) return;
+  tx.rows.insert(newJob(tx, tx.isDiskFull ? { ...job, body: short } : job));
 }
 
 function newJob({ counters, now }: TransactionContext, job: PushJob): NewJob {

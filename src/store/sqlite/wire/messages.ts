@@ -24,6 +24,7 @@ import type {
   ExtendItem,
   ExtendOutcome,
   FinishOutcome,
+  Outcome,
   PushJob,
   PushMode,
   PushOutcome,
@@ -39,7 +40,7 @@ import type {
 } from '../../../ports/job-store.ts';
 import type { StoreFailure } from '../../../ports/store-error.ts';
 import type { MethodsOf, VerbsWith } from '../../../ports/store-verbs.ts';
-import { pushBatches } from '../../batches.ts';
+import { endBatches, pushBatches } from '../../batches.ts';
 import { packFirstAttempt } from '../../first-attempt.ts';
 import type { AckedLease } from '../engine/finish.ts';
 import type { CapacityDelta } from './capacity-delta.ts';
@@ -261,25 +262,40 @@ export const endingLeaseCodec = {
   },
 };
 
+const outcomeCodec: Codec<Outcome> = {
+  write(w, { job, short }) {
+    pushJobCodec.write(w, job);
+    w.bytes(short);
+  },
+  read(r) {
+    const job = pushJobCodec.read(r);
+    return { job, short: r.bytes() };
+  },
+};
+
 const attemptForms = ['none', 'packed', 'json'] as const;
 /** added to the code of the form */
 const pulled = 4;
+const hasOutcome = 8;
 
 /** An only attempt travels as it is stored, which saves the owner's time. */
 export const ackItemCodec: Codec<AckItem, AckedLease> = {
   write(w, item) {
     leaseCodec.write(w, item);
-    const { attempt } = item;
+    const { attempt, outcome } = item;
     const form = attempt === null ? 'none' : attempt.attempt > 1 ? 'json' : 'packed';
-    w.u8(codeIn(attemptForms, form) + (item.isPulled === true ? pulled : 0));
+    const more = (item.isPulled === true ? pulled : 0) + (outcome === undefined ? 0 : hasOutcome);
+    w.u8(codeIn(attemptForms, form) + more);
     if (attempt !== null) w.text(form === 'json' ? JSON.stringify(attempt) : packFirstAttempt(attempt));
+    if (outcome !== undefined) outcomeCodec.write(w, outcome);
   },
   read(r) {
     // A literal: spreads make slow objects.
     const [topic, id, version, token, code] = [r.text(), r.text(), r.f64(), r.f64(), r.u8()];
     const form = oneOf(attemptForms, code % pulled);
     const attempt = form === 'none' ? null : form === 'packed' ? r.text() : (r.json() as AttemptRecord);
-    return { topic, id, version, token, attempt, isPulled: code >= pulled };
+    const outcome = code >= hasOutcome ? outcomeCodec.read(r) : undefined;
+    return { topic, id, version, token, attempt, isPulled: code % hasOutcome >= pulled, outcome };
   },
 };
 
@@ -300,13 +316,16 @@ export const retryItemCodec: Codec<RetryItem> = {
 
 export const buryItemCodec: Codec<BuryItem> = {
   write(w, item) {
-    endingLeaseCodec.write(w, item).u8(codeIn(buryReasonCodes, item.reason)).json(item.attempt);
+    const { reason, attempt, outcome } = item;
+    endingLeaseCodec.write(w, item).u8(codeIn(buryReasonCodes, reason)).json(attempt);
+    w.list(outcome === undefined ? [] : [outcome], outcomeCodec.write);
   },
   read(r) {
     return {
       ...endingLeaseCodec.read(r),
       reason: oneOf(buryReasonCodes, r.u8()),
       attempt: r.json() as AttemptRecord,
+      outcome: r.list(outcomeCodec.read)[0],
     };
   },
 };
@@ -484,9 +503,9 @@ export const itemFrames = {
   }),
   requeue: framesOf({ item: versionedKeyCodec, outcome: jsonCodec<RequeueOutcome>(), batches: moves }),
   edit: framesOf({ item: editItemCodec, outcome: jsonCodec<EditOutcome>(), batches: pushBatches }),
-  ack: framesOf({ item: ackItemCodec, outcome: finishCodec('acked'), batches: finishes }),
+  ack: framesOf({ item: ackItemCodec, outcome: finishCodec('acked'), batches: endBatches }),
   retry: framesOf({ item: retryItemCodec, outcome: finishCodec('retried'), batches: finishes }),
-  bury: framesOf({ item: buryItemCodec, outcome: finishCodec('buried'), batches: finishes }),
+  bury: framesOf({ item: buryItemCodec, outcome: finishCodec('buried'), batches: endBatches }),
   release: framesOf({ item: endingLeaseCodec, outcome: finishCodec('released'), batches: finishes }),
   extend: framesOf({ item: extendItemCodec, outcome: extendedCodec, batches: finishes }),
 } satisfies Readonly<Record<ItemMethod, object>>;

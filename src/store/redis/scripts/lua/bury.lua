@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
 -- bury: makes a job a dead letter, reserved → dead, with an owed alert; with one failure more, if an attempt
---   was made.
+--   was made. Pushes its outcome job.
 -- @keys P
--- @args the leases (shared/leases.lua); number: code of the reason
--- @returns per lease a byte: 1 buried, 0 lost; with a journal its change follows a 1
--- @writes attempts, the lease, then the state record, the dead sets, the alert
--- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing, leases
+-- @args the leases (shared/leases.lua); number: code of the reason; outcome jobs (shared/outcomes.lua)
+-- @returns as ack
+-- @writes attempts, the lease, then the state record, the dead sets, the alert; outcome jobs as push
+-- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing, outcomes, leases
 -- Why: one step, so that no dead letter is without its alert.
 local answer = finish_leases(function(job, reason, attempt)
   job.strikes = reason == limits.poison and #attempt == 0 and job.strikes + 1 or 0
@@ -14,6 +14,6 @@ local answer = finish_leases(function(job, reason, attempt)
     job.failures = job.failures + 1
   end
   bury(job, reason, #attempt > 0 and attempt or last_attempt(job))
-end)
+end, false, false, push_outcome)
 finish()
 return answer

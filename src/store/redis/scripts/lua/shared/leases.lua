@@ -27,7 +27,7 @@ local function leased(no, tid, f, record, more, version, token, flags)
   return job
 end
 
--- Calls answer_of(job, number, attempt, field, topic, tag+id, version, record) for each shown lease, in
+-- Calls answer_of(job, number, attempt, field, topic, tag+id, version, record, i) for each shown lease i, in
 -- order. job: nil = the lease is lost. Returns the answers as one text.
 local function each_lease(answer_of)
   local text = ARGV[4]
@@ -45,24 +45,30 @@ local function each_lease(answer_of)
       struct.unpack('>Bc0 I2c0 I7I7B I6 I4c0', text, starts[i])
     local f, record = fields[i], records[i]
     local job = leased(topic_number(topic), tid, f, record, mores[i], version, token, flags)
-    answers[i] = answer_of(job, number, attempt, f, topic, tid, version, record)
+    answers[i] = answer_of(job, number, attempt, f, topic, tid, version, record, i)
   end
   return table.concat(answers)
 end
 
--- Calls finish_one(job, number, attempt) for each valid lease. Returns per lease a byte: 1 finished, 0 lost.
--- The change of a finished one follows, unless is_same: the job only moves back. leaves_entry: in a bucket
--- that has lost changes the end of an absent job is recorded, and counts as finished.
-local function finish_leases(finish_one, is_same, leaves_entry)
-  return each_lease(function(job, number, attempt, f, topic, tid, version, record)
+-- Calls finish_one(job, number, attempt) for each valid lease. Returns per lease a byte: 1 finished, 2 finished
+-- and its outcome job pushed, 0 lost. The change of a finished one follows, unless is_same: the job only moves
+-- back; then that of the outcome job. leaves_entry: in a bucket that has lost changes the end of an absent job
+-- is recorded, and counts as finished. push: pushes the outcome job of a lease (outcomes.lua); nil: none has
+-- any.
+local function finish_leases(finish_one, is_same, leaves_entry, push)
+  local function with_outcome(i, change)
+    local outcome = push and push(i)
+    return outcome and '\2' .. change .. change_of(outcome, outcome.version) or '\1' .. change
+  end
+  return each_lease(function(job, number, attempt, f, topic, tid, version, record, i)
     if job then
       is_over[f] = true
       finish_one(job, number, attempt)
-      return is_same and '\1' or '\1' .. change_of(job)
+      return with_outcome(i, is_same and '' or change_of(job))
     end
     if leaves_entry and note and not record and not is_over[f] then
       local no = topic_number_made(topic)
-      if ended_version(field_of(no, tid)) < version then return '\1' .. leave_entry(no, tid, 0, version) end
+      if ended_version(field_of(no, tid)) < version then return with_outcome(i, leave_entry(no, tid, 0, version)) end
     end
     return '\0'
   end)
