@@ -268,12 +268,11 @@ export const mutants: readonly Mutant[] = [
     name: 'record-before-ack',
     edit: {
       file: jobs,
-      text: 'ack: async (items) =>\n      writeOutcomes(spool, items, await jobs.ack(items)',
-      by: `ack: async (items) =>
-      writeOutcomes(spool, items, await spool.write(items.map((item): Change => ({
+      text: "return writeOutcomes(spool, items, await jobs.ack(items), 'jobs.ack'",
+      by: `return writeOutcomes(spool, items, await spool.write(items.map((item): Change => ({
         ...ownChange(item, { ...item, number: item.version, origin: 0, place: '', dueAt: 0, failures: 0 }),
         kind: 'ended', end: 'done', attempt: item.attempt })), 'written')
-        .then(async () => (await jobs.ack(items)).map(({ kind }) => ({ kind: kind === 'acked' ? '' : kind })))`,
+        .then(async () => (await jobs.ack(items)).map(({ kind }) => ({ kind: kind === 'acked' ? '' : kind }))), 'jobs.ack'`,
     },
     test: role('journaled-store', 'ack: a lost lease leaves no record'),
   },

@@ -32,8 +32,8 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     name: 'journal-ack-without-record',
     edit: {
       file: decorator,
-      text: 'ack: async (items) =>',
-      by: 'ack: async (items) => items.length > 0 ? jobs.ack(items) :',
+      text: 'ack: async (given) => {',
+      by: 'ack: async (given) => {\n      if (given.length > 0) return jobs.ack(given);',
     },
   },
   {

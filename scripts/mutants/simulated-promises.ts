@@ -231,8 +231,8 @@ export const promiseMutants: readonly SimulatedMutant[] = [
     name: 'expired-job-dies-for-another-reason',
     edit: {
       file: notifier('job-starter'),
-      text: "this.#options.settler.bury(held, 'expired', null);",
-      by: "this.#options.settler.bury(held, 'gone', null);",
+      text: "settler.bury(held, 'expired', null, outcome);",
+      by: "settler.bury(held, 'gone', null, outcome);",
     },
   },
   {

@@ -21,6 +21,7 @@ export const catalogue = {
   schedule_exists: { status: 409, title: 'The schedule cannot be created' },
   schedule_changed: { status: 409, title: 'The schedule was changed' },
   topic_has_jobs: { status: 409, title: 'Topic still has jobs' },
+  topic_in_use: { status: 409, title: 'Another topic needs it' },
   topic_offline: { status: 409, title: 'Topic is offline' },
   topic_not_push: { status: 409, title: 'The topic has no callback' },
   lease_lost: { status: 409, title: 'The lease is lost' },

@@ -147,6 +147,10 @@ export const limits = {
   leaseReserveMs: 2_000,
   /** dq obeys Retry-After up to this long. */
   retryAfterMsMax: 24 * 3_600_000,
+  /** Topics in a row by onDone and onDead. A step costs a delivery; more than a few are a workflow. */
+  outcomeTopicsMax: 8,
+  /** Of the reply and of the body that an outcome job brings, each. A reply is read to replyBytesMax. */
+  outcomePartBytesMax: 64 * 1024,
   /** Strikes from which a job is isolated, and with which it is buried as poison. */
   strikesIsolated: 2,
   strikesPoison: 5,

@@ -41,6 +41,8 @@ export interface CallReply {
   headerNames(): readonly string[];
   /** the part of the body that was read, decoded; '' when empty */
   readonly text: string;
+  /** the same as it came; absent of a sample */
+  readonly raw?: Buffer;
   /** bytes of the body that were read */
   readonly bytes: number;
   /** the body was longer than limits.replyBytesMax; the rest was dropped */

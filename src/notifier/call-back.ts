@@ -270,10 +270,14 @@ export class Reply implements CallReply {
     return this.#text;
   }
 
-  #decode(): string {
+  get raw(): Buffer {
     const [first] = this.#chunks;
-    if (first === undefined) return '';
-    const bytes = this.#chunks.length === 1 ? first : Buffer.concat(this.#chunks);
+    return first !== undefined && this.#chunks.length === 1 ? first : Buffer.concat(this.#chunks);
+  }
+
+  #decode(): string {
+    if (this.#chunks.length === 0) return '';
+    const bytes = this.raw;
     return decoderFor(this.header('content-type'))?.decode(bytes) ?? bytes.toString();
   }
 

@@ -7,7 +7,7 @@ import type { Brokers } from '../broker/brokers.ts';
 import { type Clock, createClock } from '../core/calendar.ts';
 import { messageOf } from '../core/errors.ts';
 import { deadlineOf, optionsIn, withAgain, withOptions } from '../core/extension.ts';
-import type { AttemptRecord, JobKey, ReservedJob, Version } from '../core/job.ts';
+import type { AttemptRecord, BuryReason, JobKey, ReservedJob, Version } from '../core/job.ts';
 import { childOf } from '../core/trace-context.ts';
 import {
   beforeDeadline,
@@ -23,6 +23,7 @@ import type { CallFacts } from '../process/call-facts.ts';
 import type { RoleContext } from '../process/role.ts';
 import { printableExcerpt } from '../runtime/printable-text.ts';
 import { monotonicNow, random, setImmediate } from '../runtime/time.ts';
+import { outcomeOf } from '../use-cases/outcome-jobs.ts';
 import { failureDetail, waitAfter } from './attempt-detail.ts';
 import type { AttemptFeed } from './attempt-feed.ts';
 import { brokerMessageOf } from './broker-message.ts';
@@ -259,12 +260,21 @@ export class Deliverer {
     this.#log(held, attempt, settlement, detail);
     this.#sample(held, attempt, target.origin);
     const stored = isStored(attempt) ? attempt : null;
-    if (settlement.kind === 'bury') settler.bury(held, settlement.reason, stored);
+    const outcomeWith = (buryReason: BuryReason | null) =>
+      outcomeOf(ctx.topics, topic, job, {
+        reason: buryReason,
+        attempt: stored === null ? job.failures : attemptNumber,
+        at: call.nowMs,
+        status,
+        reply: replyOf(outcome),
+      });
+    if (settlement.kind === 'bury')
+      settler.bury(held, settlement.reason, stored, outcomeWith(settlement.reason));
     else if (settlement.kind === 'again' && extension !== undefined)
       settler.snooze(held, settlement.delayMs, extension);
     else if (settlement.kind === 'retry' && stored !== null)
       settler.retry(held, settlement.delayMs, stored, extension);
-    else if (stored !== null) settler.ack(held, stored);
+    else if (stored !== null) settler.ack(held, stored, outcomeWith(null));
   }
 
   #sample({ job }: Held, record: CalledAttempt, origin: string): void {
@@ -307,4 +317,10 @@ export class Deliverer {
       ...(attempt.outcome === 'failed' ? { detail, reply: attempt.replyExcerpt } : {}),
     });
   }
+}
+
+/** The body of a whole reply: as text where its charset is known, else as it came. */
+function replyOf(outcome: CallOutcome): Buffer | null {
+  if (outcome.kind !== 'replied' || outcome.cut) return null;
+  return outcome.text.includes('\ufffd') ? (outcome.raw ?? null) : Buffer.from(outcome.text);
 }

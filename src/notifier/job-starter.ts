@@ -11,6 +11,7 @@ import { isCalled } from '../core/topic/topic.ts';
 import type { Partition, Reserved } from '../ports/job-store.ts';
 import type { RoleContext } from '../process/role.ts';
 import { monotonicNow, wallNow } from '../runtime/time.ts';
+import { outcomeOf } from '../use-cases/outcome-jobs.ts';
 import type { Capacity } from './capacity.ts';
 import type { CapacityGrant } from './capacity-grants.ts';
 import type { Deliverer } from './deliverer.ts';
@@ -120,9 +121,15 @@ export class JobStarter {
   #hasExpired(held: Held, storageNow: number): boolean {
     const { topic, id, version, dueAt, extension } = held.job;
     if (extension === undefined || storageNow <= deadlineOf(optionsIn(extension), held.job)) return false;
+    // Without its topic it is released: whether its death pushes a job is not known.
+    const known = this.#options.capacity.targetOf(topic);
+    if (known === undefined) return false;
     const line = { outcome: 'failed', verdict: 'bury', reason: null, buryReason: 'expired' } as const;
     this.#options.ctx.log.notify({ topic, id, version, ...line, lateMs: Math.round(storageNow - dueAt) });
-    this.#options.settler.bury(held, 'expired', null);
+    const { topics } = this.#options.ctx;
+    const end = { reason: 'expired', at: Math.round(storageNow), status: null, reply: null } as const;
+    const outcome = outcomeOf(topics, known.topic, held.job, { ...end, attempt: held.job.failures });
+    this.#options.settler.bury(held, 'expired', null, outcome);
     return true;
   }
 

@@ -10,7 +10,15 @@ import type { AttemptRecord, BuryReason, Lease, ReservedJob, Token } from '../co
 import { limits } from '../core/limits.ts';
 import { inBatches } from '../core/lists.ts';
 import type { StatName } from '../core/series.ts';
-import type { AckItem, BuryItem, FinishOutcome, JobStore, Partition, RetryItem } from '../ports/job-store.ts';
+import type {
+  AckItem,
+  BuryItem,
+  FinishOutcome,
+  JobStore,
+  Outcome,
+  Partition,
+  RetryItem,
+} from '../ports/job-store.ts';
 import type { Counters } from '../process/role.ts';
 import {
   clearImmediate,
@@ -131,10 +139,10 @@ export class Settler {
     this.#held.add(held);
   }
 
-  ack(held: Held, attempt: AttemptRecord): void {
+  ack(held: Held, attempt: AttemptRecord, outcome?: Outcome): void {
     const kept = this.#options.keepsHistory ? attempt : null;
     const { topic, id, version, token } = held.job;
-    this.#add(this.#acks, held, { topic, id, version, token, attempt: kept });
+    this.#add(this.#acks, held, { topic, id, version, token, attempt: kept, outcome });
   }
 
   /** `extension`: replaces the options of the job. */
@@ -148,8 +156,8 @@ export class Settler {
   }
 
   /** `attempt` null: none was made. */
-  bury(held: Held, reason: BuryReason, attempt: AttemptRecord | null): void {
-    this.#add(this.#buries, held, { ...leaseOf(held.job), reason, attempt });
+  bury(held: Held, reason: BuryReason, attempt: AttemptRecord | null, outcome?: Outcome): void {
+    this.#add(this.#buries, held, { ...leaseOf(held.job), reason, attempt, outcome });
   }
 
   /** The job is ready again at its old place, without an attempt. */

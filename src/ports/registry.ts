@@ -16,6 +16,7 @@ import type { StatName } from '../core/series.ts';
 import type { SessionRecord, SignInLink } from '../core/session.ts';
 import type { ShardList } from '../core/shard-list.ts';
 import type { TokenRecord, TokenUse } from '../core/token.ts';
+import type { OutcomeField, OutcomeProblem } from '../core/topic/outcome-topics.ts';
 import type { TopicSecret } from '../core/topic/secrets.ts';
 import type { KnownTopic, Topic, TopicState } from '../core/topic/topic.ts';
 
@@ -129,6 +130,18 @@ export interface SeriesQuery {
   readonly to: number;
 }
 
+/** A topic that names another one in onDone or onDead. */
+export interface NamingTopic {
+  readonly topic: string;
+  readonly field: OutcomeField;
+}
+
+/** Of a draft whose onDone or onDead cannot be stored. */
+export interface BadOutcome {
+  readonly kind: 'bad_outcome';
+  readonly problem: OutcomeProblem;
+}
+
 /** A topic to write; the registry sets revision and times. */
 export type TopicDraft = Omit<Topic, 'revision' | 'createdAt' | 'updatedAt'>;
 
@@ -152,7 +165,7 @@ export interface Registry {
   turn(topic: string, state: TopicState, expectedRevision: number): Promise<TurnOutcome>;
   create(
     draft: TopicDraft,
-  ): Promise<{ readonly kind: 'created'; readonly topic: Topic } | { readonly kind: 'exists' }>;
+  ): Promise<{ readonly kind: 'created'; readonly topic: Topic } | { readonly kind: 'exists' } | BadOutcome>;
   /** Compare-and-set: changes nothing when the topic has another revision. */
   update(
     draft: TopicDraft,
@@ -161,8 +174,12 @@ export interface Registry {
     | { readonly kind: 'updated'; readonly topic: Topic }
     | { readonly kind: 'changed' }
     | { readonly kind: 'absent' }
+    | BadOutcome
   >;
-  remove(topic: string, expectedRevision: number): Promise<'removed' | 'changed' | 'absent'>;
+  /** in_use: another topic names it in onDone or onDead */
+  remove(topic: string, expectedRevision: number): Promise<'removed' | 'changed' | 'absent' | 'in_use'>;
+  /** A topic that names this one; null: none does. */
+  namedBy(topic: string): Promise<NamingTopic | null>;
   /** Adds all deltas of a call or none; drops those of unknown topics. Not idempotent. At most
    *  upkeepLimits.statsBatchMax. */
   addStats(deltas: readonly StatDelta[]): Promise<void>;
@@ -280,6 +297,7 @@ export const registryVerbs = {
   update: { changes: true, again: false },
   turn: { changes: true, again: false },
   remove: { changes: true, again: false },
+  namedBy: { changes: false, again: true },
   addStats: { changes: false, again: false, isVoid: true },
   stats: { changes: false, again: true },
   statsPage: { changes: false, again: true },

@@ -9,6 +9,7 @@ import type { BuryItem, EndingLease, ExpiredPull, FinishOutcome, RetryItem } fro
 import { StoreError, type StoreFailure } from '../ports/store-error.ts';
 import type { RoleContext } from '../process/role.ts';
 import { random } from '../runtime/time.ts';
+import { endWithOutcomes } from '../use-cases/outcome-jobs.ts';
 
 const verdict = {
   outcome: 'failed',
@@ -54,7 +55,12 @@ export class ExpiredPulls {
     }
     const [retried, buried, released] = await Promise.all([
       retries.length > 0 ? jobs.retry(retries) : [],
-      buries.length > 0 ? jobs.bury(buries) : [],
+      endWithOutcomes(
+        this.#ctx,
+        buries,
+        ({ reason }) => ({ reason, reply: null }),
+        (items) => jobs.bury(items),
+      ),
       releases.length > 0 ? jobs.release(releases) : [],
     ]);
     for (const [i, item] of retries.entries())

@@ -14,6 +14,7 @@ import type { RoleContext } from '../process/role.ts';
 import { Agent } from '../runtime/agent.ts';
 import { isDue, turnAfter } from '../runtime/loop.ts';
 import { monotonicNow } from '../runtime/time.ts';
+import { endWithOutcomes } from '../use-cases/outcome-jobs.ts';
 import { ExpiredPulls, throwFailure } from './expired-pulls.ts';
 import { upkeepLimits } from './limits.ts';
 
@@ -144,7 +145,12 @@ export class Recoverer extends Agent {
     if (leases.length === 0) return;
     const { log, counters, metrics, store } = this.#ctx;
     const items = leases.map((lease) => ({ ...lease, reason: 'poison', attempt: null }) as const);
-    const outcomes = await store.jobs.bury(items);
+    const outcomes = await endWithOutcomes(
+      this.#ctx,
+      items,
+      ({ reason }) => ({ reason, reply: null }),
+      (its) => store.jobs.bury(its),
+    );
     for (const [i, { topic, id }] of leases.entries()) {
       if (outcomes[i]?.kind !== 'buried') continue;
       metrics.count('dq_leases_recovered_total', 1);

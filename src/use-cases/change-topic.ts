@@ -5,6 +5,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { formatTarget } from '../core/broker.ts';
 import { DqError, FieldErrors, invalidField } from '../core/errors.ts';
+import type { OutcomeField, OutcomeProblem } from '../core/topic/outcome-topics.ts';
 import { makeSecret, rotatedSecrets, unexpired } from '../core/topic/secrets.ts';
 import {
   checkTogether,
@@ -15,13 +16,14 @@ import {
   withDelivery,
 } from '../core/topic/settings.ts';
 import type { Topic, TopicSettings } from '../core/topic/topic.ts';
-import type { Registry, TopicDraft, TopicRemains } from '../ports/registry.ts';
+import type { BadOutcome, Registry, TopicDraft, TopicRemains } from '../ports/registry.ts';
 import { StoreError } from '../ports/store-error.ts';
 import { useCaseLimits } from './limits.ts';
 
 /** Rejects with topic_exists. */
 export async function createTopic(registry: Registry, name: string, input: TopicInput): Promise<Topic> {
   const created = await registry.create(newDraft(name, input));
+  refuseOutcome(created);
   if (created.kind === 'exists')
     throw new DqError('topic_exists', `topic ${name} exists already; change it with PATCH`);
   return created.topic;
@@ -47,6 +49,7 @@ export function putTopic(
     requireRevision(name, known, expected);
     if (known === null) {
       const created = await registry.create(newDraft(name, input));
+      refuseOutcome(created);
       return created.kind === 'created' ? { topic: created.topic, before: null, created: true } : undefined;
     }
     if (!('topic' in known)) {
@@ -150,8 +153,29 @@ async function untilWritten<T>(name: string, change: () => Promise<T | undefined
   );
 }
 
+/** onDone or onDead names a topic that is not registered: TopicSuggestion can add a similar one. */
+export class OutcomeTopicUnknown extends DqError {
+  readonly topic: string;
+  readonly field: OutcomeField;
+  constructor({ field, message }: OutcomeProblem, topic: string) {
+    super('invalid', `${field}: ${message}`, { errors: [{ field, message }] });
+    this.topic = topic;
+    this.field = field;
+  }
+}
+
+function refuseOutcome<O extends { readonly kind: string }>(
+  outcome: O | BadOutcome,
+): asserts outcome is Exclude<O, BadOutcome> {
+  if (outcome.kind !== 'bad_outcome') return;
+  const { problem } = outcome as BadOutcome;
+  if (problem.unknown !== undefined) throw new OutcomeTopicUnknown(problem, problem.unknown);
+  throw invalidField(problem.field, problem.message);
+}
+
 /** undefined: another change came first. */
 function updatedBy(outcome: Awaited<ReturnType<Registry['update']>>): Topic | undefined {
+  refuseOutcome(outcome);
   return outcome.kind === 'updated' ? outcome.topic : undefined;
 }
 

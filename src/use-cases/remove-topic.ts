@@ -23,7 +23,7 @@ import { useCaseLimits } from './limits.ts';
  *  - with `purge`, when `purgeMs` does not suffice; the topic stays offline, and the error has the counts.
  *    After an interruption the call can be repeated. Without `purge` a process that dies in between leaves
  *    Topic.removal, by which dq-upkeep restores the topic's state (removal-watch.ts).
- *  Rejects with topic_changed where the topic has not the revision `expected`; null = any. */
+ *  Rejects with topic_in_use where another topic names it in onDone or onDead, and with topic_changed where the topic has not the revision `expected`; null = any. */
 export async function removeTopic(
   registry: Registry,
   admin: StoreAdmin,
@@ -34,6 +34,7 @@ export async function removeTopic(
 ): Promise<number> {
   const known = await findTopic(registry, name);
   if (known === null) throw topicNotFound(name);
+  await requireUnnamed(registry, name);
   // Without a readable record there is no former state.
   const turn = 'topic' in known ? setOffline : turnOffline;
   if (purge) return removeWithJobs(registry, admin, name, purgeMs, () => turn(registry, name, expected));
@@ -105,8 +106,23 @@ async function requireEmpty(admin: StoreAdmin, name: string): Promise<void> {
   );
 }
 
+async function requireUnnamed(registry: Registry, name: string): Promise<void> {
+  const by = await registry.namedBy(name);
+  if (by !== null)
+    throw new DqError(
+      'topic_in_use',
+      `topic ${name}: ${by.topic} names it in ${by.field}; change that first`,
+      {
+        extra: { namedBy: by.topic },
+      },
+    );
+}
+
 async function remove(registry: Registry, name: string, revision: number): Promise<void> {
-  if ((await registry.remove(name, revision)) === 'changed')
+  const outcome = await registry.remove(name, revision);
+  // A topic was changed meanwhile, and names it.
+  if (outcome === 'in_use') await requireUnnamed(registry, name);
+  if (outcome === 'changed' || outcome === 'in_use')
     throw new DqError('not_stored', `topic ${name}: changed during the removal and not removed; try again`);
 }
 

@@ -3,12 +3,14 @@
 // the tables, and counts at the COMMIT. After a rollback it does not count.
 
 import type { Dice } from '../../scripts/dice.ts';
+import type { Lease } from '../../src/core/job.ts';
+import type { BuryItem } from '../../src/ports/job-store.ts';
 import type { Database } from '../../src/runtime/database.ts';
 import type { Engine } from '../../src/store/sqlite/engine/engine.ts';
 import { invariants } from '../../src/store/sqlite/file/invariants.ts';
 import type { Disk } from './disk.ts';
 import type { Judge } from './judge.ts';
-import { describe, type How, keyOf, type Ledger, type StoredJob } from './ledger.ts';
+import { describe, type Following, type How, keyOf, type Ledger, type StoredJob } from './ledger.ts';
 import type { Loop } from './loop.ts';
 import type { MailServer } from './mail.ts';
 import type { Occasions } from './occasions.ts';
@@ -54,13 +56,13 @@ export class Follower {
     const note = <A extends unknown[], R, S = undefined>(
       act: (...given: A) => R,
       apply: (result: R, given: A, seen: S) => void,
-      look: () => S = () => undefined as S,
+      look: (...given: NoInfer<A>) => S = () => undefined as S,
     ) => {
       return (...given: A): R => {
         const result = act(...given);
         // Answered from memory: nothing changed.
         if (!engine.inTransaction) return result;
-        const seen = look();
+        const seen = look(...given);
         this.#notes.push(() => apply(result, given, seen));
         return result;
       };
@@ -71,9 +73,24 @@ export class Follower {
     engine.reschedule = note(engine.reschedule, (r, [item]) => ledger.moved('reschedule', item, r));
     engine.requeue = note(engine.requeue, (r, [key]) => ledger.moved('requeue', key, r));
     engine.edit = note(engine.edit, (r, [item]) => ledger.edited(item, r));
-    engine.ack = note(engine.ack, (r, [item]) => ledger.finished('ack', item, r.kind));
+    const underId = db.prepare(
+      `SELECT job.version, job.due AS dueAt, body.bytes AS body FROM job JOIN topic ON topic.no = job.topic
+       LEFT JOIN body ON body.n = job.n WHERE topic.name = ? AND job.id = ? AND job.state < 4`,
+    );
+    const lookFollowing = ({ outcome }: Pick<BuryItem, 'outcome'>): Following | null => {
+      if (outcome === undefined) return null;
+      const { topic, id } = outcome.job;
+      return { key: { topic, id }, row: (underId.get(topic, Buffer.from(id)) as never) ?? null };
+    };
+    const endsJob =
+      (verb: 'ack' | 'bury') =>
+      (r: { readonly kind: string }, [item]: [Lease & Pick<BuryItem, 'outcome'>], seen: Following | null) => {
+        ledger.finished(verb, item, r.kind);
+        ledger.followed(verb, item, r.kind === 'acked' || r.kind === 'buried', seen);
+      };
+    engine.ack = note(engine.ack, endsJob('ack'), lookFollowing);
     engine.retry = note(engine.retry, (r, [item]) => ledger.finished('retry', item, r.kind));
-    engine.bury = note(engine.bury, (r, [item]) => ledger.finished('bury', item, r.kind));
+    engine.bury = note(engine.bury, endsJob('bury'), lookFollowing);
     engine.release = note(engine.release, (r, [item]) => ledger.finished('release', item, r.kind));
     engine.extend = note(engine.extend, (r, [item]) => ledger.extended(item, r));
     const reserve = moves.reserve.bind(moves);
@@ -82,7 +99,7 @@ export class Follower {
     const lookEarly = () => numbers(early, loop.wall);
     moves.promote = note(promote, (_, __, versions) => ledger.promoted(versions), lookEarly);
     const left = () => ({ held: numbers(held), dead: numbers(dead), isFull: disk.isReserveUsed });
-    const recovered = (how: How) => (_: unknown, __: unknown, seen: ReturnType<typeof left>) =>
+    const recovered = (how: How) => (_: unknown, __: unknown[], seen: ReturnType<typeof left>) =>
       ledger.recovered(how, { ...seen, instance: null });
     recovery.expired = note(recovery.expired.bind(recovery), recovered('expired'), left);
     recovery.ofOwners = note(recovery.ofOwners.bind(recovery), recovered('owner'), left);

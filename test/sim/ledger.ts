@@ -149,6 +149,12 @@ export interface StoredJob {
   readonly isDead: boolean;
 }
 
+/** The id of an outcome job, and what the store has under it after the end that brought it; null: nothing. */
+export interface Following {
+  readonly key: JobKey;
+  readonly row: { readonly version: number; readonly dueAt: number; readonly body: Uint8Array | null } | null;
+}
+
 /** How an operator's call changed a job. */
 export type TouchVerb = 'cancel' | 'run' | 'reschedule' | 'requeue' | 'edit' | 'purge' | 'purge topic';
 export interface Touch {
@@ -411,10 +417,13 @@ export class Ledger {
     const tag = tagOfJob(job);
     const isTick = isTickId(job.id);
     // A process that takes over an instant whose job the store lost makes it again.
-    const before = this.stored.get(tag) ?? (isTick ? undefined : this.lost.get(tag));
+    const isOutcome = outcomeTag.test(tag);
+    // The end of a job that came back after a loss runs again.
+    const before = this.stored.get(tag) ?? (isTick || isOutcome ? undefined : this.lost.get(tag));
+    const rule = isTick ? 'schedules: each tick is one job' : '4 a push is stored once';
     this.#check(
       before === undefined || (isTick && this.hasForgottenEnds),
-      isTick ? 'schedules: each tick is one job' : '4 a push is stored once',
+      isOutcome ? 'O2 one end, at most one outcome job' : rule,
       () => `${isTick ? '' : 'push '}${tag} has the versions ${before} and ${version}`,
     );
     this.stored.set(tag, version);
@@ -783,6 +792,32 @@ export class Ledger {
     else if (verb === 'bury') this.#buried(entry, lease, item);
   }
 
+  /** After the end of a job; `seen`: null: it was sent without an outcome job. */
+  followed(verb: 'ack' | 'bury', item: JobKey, isDone: boolean, seen: Following | null): void {
+    if (seen === null) {
+      const field = verb === 'ack' ? 'onDone' : 'onDead';
+      this.#check(
+        !isDone || this.#options.topics.possible(item.topic).some((topic) => topic[field] === ''),
+        'O1 an end and its outcome job are both stored, or neither',
+        () => `${verb} of ${keyOf(item)} has no outcome job`,
+      );
+      return;
+    }
+    const { key, row } = seen;
+    const name = keyOf(key);
+    const isNew = row !== null && row.version !== this.entries.get(name)?.version;
+    this.#check(
+      isDone ? row !== null || this.endedVersion(name) > 0 : !isNew,
+      'O1 an end and its outcome job are both stored, or neither',
+      () => `${verb} of ${keyOf(item)}: done ${isDone}, ${name} is stored ${row !== null}, new ${isNew}`,
+    );
+    if (!isNew || !isDone) return;
+    this.#count('outcome job');
+    const job = { ...key, body: Buffer.from(row.body ?? []) } as unknown as PushJob;
+    const { version, dueAt } = row;
+    this.pushed(job, { kind: 'stored', version, dueAt, state: 'ready', replaced: false, inFlight: false });
+  }
+
   /** A lease of a client ends as a client with its text asks, by its time, or unseen by every client. */
   #checkAsked(verb: Finish, item: FinishItem, lease: LeaseRecord, pull: PullRecord): void {
     const { key } = lease;
@@ -1114,8 +1149,14 @@ function tagOfJob({ id, body }: PushJob): string {
   return isTickId(id) ? id : tagOf(body);
 }
 
+/** Of an outcome job: `webhook-id` and version of the ended one. */
+const outcomeTag = /^msg_[0-9a-z]{25}:\d+$/;
+
 /** The body of a push begins with its tag. */
 export function tagOf(body: Buffer): string {
+  const text = body.toString('latin1', 0, 2_000);
+  const [, webhookId, version] = /^\{"type":"dq\..*?"webhookId":"(.*?)","version":"(.*?)"/.exec(text) ?? [];
+  if (webhookId !== undefined) return `${webhookId}:${version}`;
   return body.toString('latin1', 0, Math.max(0, body.indexOf(';')));
 }
 

@@ -1,14 +1,18 @@
 // The topics of a world, in place of those of the registry (registry.ts).
 
 import type { Dice } from '../../scripts/dice.ts';
+import { outcomeFields } from '../../src/core/topic/outcome-topics.ts';
 import { unusedBy } from '../../src/core/topic/settings.ts';
 import { asKnown, type Topic, type TopicState, topicDefaults } from '../../src/core/topic/topic.ts';
-import type { Registry, TopicRecord } from '../../src/ports/registry.ts';
+import type { NamingTopic, Registry, TopicRecord } from '../../src/ports/registry.ts';
 
 /** A process has read a changed topic. */
 export const topicsKnownMs = 7_000;
 /** Share of the worlds with pull clients. */
 const pulledShare = 0.5;
+/** Share of the worlds with outcome topics: with one of the others a chain of four. */
+const chainedShare = 0.4;
+const chainTopics = ['c1', 'c2', 'c3'] as const;
 const secret = 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw';
 
 export class TopicTable {
@@ -33,7 +37,7 @@ export class TopicTable {
   /** what the registry knows about them */
   readonly registry: Pick<
     Registry,
-    'changes' | 'read' | 'get' | 'turn' | 'create' | 'update' | 'remove' | 'onChange'
+    'changes' | 'read' | 'get' | 'turn' | 'create' | 'update' | 'remove' | 'namedBy' | 'onChange'
   > = {
     changes: async (after) => {
       const changed = [...this.#topics.values()].filter(
@@ -63,6 +67,7 @@ export class TopicTable {
       const old = this.#known(name);
       if (old === null) return 'absent';
       if (old.revision !== expected || this.#isCalm) return 'changed';
+      if (this.#namedBy(name) !== null) return 'in_use';
       this.#revision += 1;
       this.#set({ ...old, state: 'offline', revision: this.#revision });
       this.#removed.set(name, this.#revision);
@@ -73,6 +78,7 @@ export class TopicTable {
       if (this.isRemoved(name)) return { kind: 'absent' };
       return this.#isCalm ? { kind: 'changed' } : { kind: 'updated', revision: this.#turn(name, state) };
     },
+    namedBy: async (name) => this.#namedBy(name),
     onChange: () => () => {},
   };
 
@@ -80,14 +86,22 @@ export class TopicTable {
   readonly pulled: readonly string[];
 
   /** @param pull decides whether clients pull some topics, and which settings these have
+   *  @param chain decides whether each job is followed by those of a chain of topics
    *  @param now virtual ms */
-  constructor(dice: Dice, pull: Dice, now: () => number) {
+  constructor(dice: Dice, pull: Dice, chain: Dice, now: () => number) {
     this.#now = now;
     const count = 1 + dice.below(3);
     for (let n = 0; n < count; n += 1) this.#add(`t${n}`, dice);
     const pulled = pull.chance(pulledShare) ? 1 + pull.below(2) : 0;
     this.pulled = Array.from({ length: pulled }, (_, n) => `pull${n}`);
     for (const name of this.pulled) this.#add(name, pull, pulledSettingsOf(pull));
+    if (!chain.chance(chainedShare)) return;
+    for (const name of this.names)
+      this.#set({ ...this.get(name), onDone: chainTopics[0], onDead: chain.pick(chainTopics) });
+    for (const [n, name] of chainTopics.entries()) {
+      const next = chainTopics[n + 1] ?? '';
+      this.#add(name, chain, { onDone: next, onDead: next });
+    }
   }
 
   /** The registry answers no call. */
@@ -157,6 +171,14 @@ export class TopicTable {
       else if (this.get(name).state !== 'active') this.#turn(name, 'active');
     this.#isCalm = true;
     this.isAway = false;
+  }
+
+  #namedBy(name: string): NamingTopic | null {
+    for (const topic of this.names)
+      for (const field of outcomeFields)
+        if (!this.isRemoved(topic) && topic !== name && this.get(topic)[field] === name)
+          return { topic, field };
+    return null;
   }
 
   #known(name: string): Topic | null {

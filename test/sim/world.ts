@@ -138,7 +138,12 @@ export class World {
     this.#databases.push(db);
     const judge = new Judge(() => loop.at);
     this.#judge = judge;
-    const topics = new TopicTable(loop.stream('topics'), loop.stream('pulled topics'), () => loop.at);
+    const topics = new TopicTable(
+      loop.stream('topics'),
+      loop.stream('pulled topics'),
+      loop.stream('outcome topics'),
+      () => loop.at,
+    );
     const occasions = new Occasions();
     const network = new Network(loop);
     const config = this.#configOf(ground !== null);

@@ -5,13 +5,16 @@ import {
   clearedAt,
   draining,
   filled,
+  idAt,
   noShards,
   placesOf,
   readdressed,
   type ShardList,
+  type ShardRecord,
   without,
   withShard,
 } from '../../src/core/shard-list.ts';
+import { bucketOf } from '../../src/store/redis/scripts/keys.ts';
 
 const shard = (digit: string) => ({
   id: digit.repeat(16),
@@ -48,6 +51,35 @@ describe('placement', () => {
   it('placement: never changes, because stored jobs depend on it', () => {
     const homes = keys.slice(0, 12).map((key) => placesOf(withShard(two, c), key).home?.[0]);
     expect(homes.join('')).toBe('aabbbcabaaca');
+  });
+
+  it.each([
+    ['four shards', 4, 1],
+    ['three Clusters of 32 buckets', 3, 32],
+  ])('placement: finds an id for each bucket of %s', (_name, count, buckets) => {
+    const list = filled(['a', 'b', 'c', 'd'].slice(0, count).map((digit) => ({ ...shard(digit), buckets })));
+    for (const one of list.shards)
+      for (let bucket = 0; bucket < buckets; bucket += 1) {
+        const id = idAt(list, one, bucket, { topic: 'next', id: 'msg_0:17' });
+        expect(id).toMatch(/^msg_0:17:[0-9a-z]{3}$/);
+        const key = { topic: 'next', id };
+        expect([placesOf(list, key).home, bucketOf(key, buckets)]).toEqual([one.id, bucket]);
+      }
+  });
+
+  it('placement: a look-up finds the id that was made for a draining shard', () => {
+    const list = draining(withShard(two, c), a.id);
+    const [drained] = list.shards.filter(({ id }) => id === a.id);
+    if (drained === undefined) throw new Error('the shard has left the list');
+    for (const { topic, id } of keys.slice(0, 100)) {
+      const { home, earlier } = placesOf(list, { topic, id: idAt(list, drained, 0, { topic, id }) });
+      expect([home === a.id, earlier.includes(a.id)]).toEqual([false, true]);
+    }
+  });
+
+  it('placement: the only bucket takes the id as it is', () => {
+    const list = filled([a]);
+    expect(idAt(list, list.shards[0] as ShardRecord, 0, { topic: 't', id: 'i' })).toBe('i');
   });
 
   it('placement: depends on shard ids, not addresses or order', () => {

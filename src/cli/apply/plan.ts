@@ -7,6 +7,7 @@ import type { TopicPreviewJson } from '../../contract/api/topic.ts';
 import { type AuditChange, difference } from '../../core/audit.ts';
 import { DqError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
+import { type OutcomeTopics, outcomeFields } from '../../core/topic/outcome-topics.ts';
 import { secretDigest } from '../../core/topic/secrets.ts';
 import {
   completeSettings,
@@ -82,7 +83,11 @@ export async function makePlan(
   const removed = prune === null ? { topics: [], schedules: [] } : removals(prune, file, stored);
   const problems: ConfigProblem[] = [];
   const topics: Change[] = [];
-  for (const entry of file.topics) {
+  for (const entry of targetsFirst(
+    file.topics,
+    ({ name }) => name,
+    ({ input }) => input.settings,
+  )) {
     const change = topicChange(entry, stored.topics.get(entry.name), problems);
     if (change === null) continue;
     problems.push(...(await refusedByDaemon(client, entry, change)));
@@ -111,7 +116,12 @@ function removals(scope: readonly string[], file: TopicsFile, { topics, schedule
   );
   const isRemoved = (topic: string) => topics.has(topic) && isInScope(scope, topic) && !inFile?.has(topic);
   return {
-    topics: [...topics.values()]
+    topics: targetsFirst(
+      [...topics.values()],
+      ({ topic }) => topic,
+      (json) => json,
+    )
+      .toReversed()
       .filter(({ topic }) => isRemoved(topic))
       .map(({ topic, revision }) => removal('topic', topic, revision)),
     schedules: [...schedules.values()]
@@ -121,6 +131,26 @@ function removals(scope: readonly string[], file: TopicsFile, { topics, schedule
         ...(isRemoved(topic) ? { removedWith: topic } : {}),
       })),
   };
+}
+
+/** Each topic after those that it names in onDone and onDead: they have to be registered while it names
+ *  them. */
+function targetsFirst<T>(
+  topics: readonly T[],
+  nameOf: (topic: T) => string,
+  outcomesOf: (topic: T) => Partial<OutcomeTopics>,
+): readonly T[] {
+  const left = new Map(topics.map((topic) => [nameOf(topic), topic]));
+  const sorted: T[] = [];
+  const take = (name: string): void => {
+    const topic = left.get(name);
+    if (topic === undefined) return;
+    left.delete(name);
+    for (const field of outcomeFields) take(outcomesOf(topic)[field] ?? '');
+    sorted.push(topic);
+  };
+  for (const topic of topics) take(nameOf(topic));
+  return sorted;
 }
 
 /** null: it is equal, or has a mistake. */

@@ -2,17 +2,20 @@
 
 import type { Command } from 'commander';
 import type { LeaseResultsJson } from '../../contract/api/pull.ts';
+import { messageOf } from '../../core/errors.ts';
 import type { ApiCall } from '../daemon/api-client.ts';
 import { ask, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
 import { flagNames } from '../flags.ts';
 import { printData, say } from '../output/output.ts';
+import { readBody } from './push.ts';
 
 type Verb = 'ack' | 'nack' | 'extend';
 
 /** Flags that are members of the call. */
 interface LeaseFlags extends DaemonOptions {
   readonly for?: string;
+  readonly result?: string;
   readonly delay?: string;
   readonly reason?: string;
   readonly dead?: boolean;
@@ -21,7 +24,10 @@ interface LeaseFlags extends DaemonOptions {
 
 export const ack = {
   register(program: Command): void {
-    leaseCommand(program, 'ack', 'end pulled jobs as done');
+    leaseCommand(program, 'ack', 'end pulled jobs as done').option(
+      '--result <json>',
+      'reply for the jobs that onDone pushes: JSON, @FILE or -',
+    );
   },
 };
 
@@ -60,7 +66,8 @@ export const leaseCall = (verb: Verb, json: object): ApiCall => ({
 /** Prints the ends of extended leases, one per line. Throws Exit when a lease was not accepted. */
 async function answerLeases(verb: Verb, leases: readonly string[], flags: LeaseFlags): Promise<void> {
   const { for: length, delay, reason, dead, release } = flags;
-  const members = { for: length, delay, reason, dead, release };
+  const result = flags.result === undefined ? undefined : await readResult(flags.result);
+  const members = { for: length, delay, reason, dead, release, result };
   const call = { ...leaseCall(verb, { leases, ...members }), flags: flagNames(Object.keys(members)) };
   const { results } = (await ask<LeaseResultsJson>(flags, call)).json;
   if (!flags.json) for (const { leaseUntil } of results) if (leaseUntil !== undefined) printData(leaseUntil);
@@ -73,4 +80,13 @@ async function answerLeases(verb: Verb, leases: readonly string[], flags: LeaseF
     failed.length < results.length ? 'partlyFailed' : 'failed',
     `${failed.length} of ${results.length} leases failed`,
   );
+}
+
+async function readResult(given: string): Promise<unknown> {
+  const text = String(await readBody(given));
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Exit('usage', `--result: ${messageOf(error)}`, { cause: error });
+  }
 }

@@ -4,7 +4,7 @@
 import type { TopicFieldName } from '../../core/topic/settings.ts';
 
 export type Delivery = 'push' | 'pull' | 'mq';
-export const groups = ['callback', 'retry', 'limits', 'people'] as const;
+export const groups = ['callback', 'retry', 'limits', 'after', 'people'] as const;
 
 /** One topic field. */
 export interface TopicFormField {

@@ -141,7 +141,18 @@ export const ackLeasesSchema = {
   tags,
   summary: 'Jobs are done',
   description: 'A late ack counts until dq has given the job to another client.',
-  body: closed({ leases: Leases }, { title: 'AckInput' }),
+  body: closed(
+    {
+      leases: Leases,
+      result: Type.Optional(
+        Type.Unknown({
+          description: '`reply` of the jobs that `onDone` of the topics pushes; any JSON, at most 64 KiB',
+          examples: [{ code: 0 }],
+        }),
+      ),
+    },
+    { title: 'AckInput' },
+  ),
   response: { 200: reply('a result per lease', LeaseResults), ...leaseErrors },
 };
 

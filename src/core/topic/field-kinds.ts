@@ -62,7 +62,7 @@ export interface TopicField<T = unknown, Json = T> {
 }
 
 export type Delivery = 'push' | 'pull' | 'mq';
-export type FormGroup = 'callback' | 'retry' | 'limits' | 'people';
+export type FormGroup = 'callback' | 'retry' | 'limits' | 'after' | 'people';
 /** `wide`: both columns; `mono`: a code, not words */
 export type FormPlace = `${FormGroup}${'' | ' wide'}${'' | ' mono'}`;
 
@@ -98,6 +98,25 @@ export function text(max: number, byDefault: string, help: string, more: More = 
       if (/\p{Cc}|\p{Cs}/u.test(value))
         return errors.reject(field, 'must be text without control characters or line breaks');
       return value;
+    },
+  };
+}
+
+export const topicNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
+export const topicNameRule = `must be 1 to ${limits.topicNameMax} of A-Z a-z 0-9 . _ - and begin with a letter or digit`;
+
+/** Another topic; '' = none. The registry knows whether it exists. */
+export function topicName(help: string, more: More = {}): TopicField<string> {
+  return {
+    ...more,
+    help,
+    default: '',
+    kind: 'text',
+    bounds: 'name of a registered topic',
+    schema: { type: 'string', maxLength: limits.topicNameMax },
+    parse: (value, field, errors) => {
+      if (value === '' || (typeof value === 'string' && topicNamePattern.test(value))) return value;
+      return errors.reject(field, topicNameRule);
     },
   };
 }

@@ -22,10 +22,15 @@ import {
   statuses,
   type TopicField,
   text,
+  topicName,
+  topicNamePattern,
+  topicNameRule,
   url,
 } from './field-kinds.ts';
 import { parseSecret } from './secrets.ts';
 import { target } from './target.ts';
+
+export { topicNamePattern, topicNameRule };
 
 export const topicStates = ['active', 'paused', 'offline'] as const;
 
@@ -56,11 +61,10 @@ export const topicFields = {
   deadIf: rule('rule: when it is true of the reply, the job dies at once', { form: 'retry wide mono', usedBy: ['push'], flag: '--dead-if <expression>', more: 'Of a reply with any status, and before all other checks. dq rejects a rule that is true of an empty 502 and 503' }, endsInOutage),
   againIf: rule('rule: when it is true of the reply, dq calls again later', { form: 'retry wide mono', usedBy: ['push'], flag: '--again-if <expression>', more: 'Of a reply with any status. No attempt counts; needs `againAfter`. The reply header `dq-again` asks for the same' }),
   againAfter: againAfter('wait after a reply for which againIf is true', { form: 'retry mono', usedBy: ['push'], flag: '--again-after <wait>', more: 'A duration such as `10m`, or one reference with a unit such as `{res.retry_in}s`. dq keeps it between 1 s and 30 d, and waits 1 min where the reply has no number there' }),
+  onDone: topicName('topic that gets a job for each delivered job', { form: 'after mono', flag: '--on-done <topic>', more: 'The push of that job and the end of this one are one step. `""`: none' }),
+  onDead: topicName('topic that gets a job for each dead letter', { form: 'after mono', flag: '--on-dead <topic>', more: 'Also for one that poison, its deadline or a client made. `""`: none' }),
   dangerouslySkipTlsVerify: boolean(false, 'accept any certificate of the callback server', { form: 'callback wide', usedBy: ['push'], more: 'For an authority of your own, start dq with `NODE_EXTRA_CA_CERTS=FILE` instead' }),
 } as const satisfies Readonly<Record<string, TopicField>>;
-
-export const topicNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
-export const topicNameRule = `must be 1 to ${limits.topicNameMax} of A-Z a-z 0-9 . _ - and begin with a letter or digit`;
 
 /** The fields of a topic that are stored in columns of their own. */
 export const topicColumns = {

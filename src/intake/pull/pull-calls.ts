@@ -5,7 +5,7 @@ import { traceJson } from '../../api/routes/job-json.ts';
 import { contractLimits } from '../../contract/api/limits.ts';
 import { webhookIdOf } from '../../core/delivery.ts';
 import { formatDuration, formatInstant, parseDuration } from '../../core/duration.ts';
-import { type ErrorCode, invalidField } from '../../core/errors.ts';
+import { DqError, type ErrorCode, invalidField } from '../../core/errors.ts';
 import { optionsIn, withOptions } from '../../core/extension.ts';
 import { limits } from '../../core/limits.ts';
 import { leaseText, type PulledLease, pulledLeaseOf, readLease } from '../../core/pull-lease.ts';
@@ -75,8 +75,16 @@ export class PullCalls {
     };
   }
 
-  ack(texts: readonly string[], mayTouch: MayTouch): Promise<readonly LeaseResult[]> {
-    return this.#each(texts, mayTouch, (mine) => this.#leases.ack(mine));
+  /** `result`: for the jobs that onDone of the topics pushes; null: none. Throws DqError body_too_large. */
+  ack(
+    texts: readonly string[],
+    mayTouch: MayTouch,
+    result: Buffer | null = null,
+  ): Promise<readonly LeaseResult[]> {
+    const { outcomePartBytesMax } = limits;
+    if (result !== null && result.length > outcomePartBytesMax)
+      throw new DqError('body_too_large', `result: must be at most ${outcomePartBytesMax} bytes`);
+    return this.#each(texts, mayTouch, (mine) => this.#leases.ack(mine, result));
   }
 
   /** Throws DqError for values that do not go together. */

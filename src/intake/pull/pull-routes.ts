@@ -53,7 +53,7 @@ export function pullRoutes(
     return pull(request, answer, { topics: [...new Set(topics)], max, wait, lease });
   });
   api.post('/v1/leases/ack', { schema: ackLeasesSchema, config: { access } }, (request) =>
-    calls.ack(request.body.leases, touchedBy(request)).then(resultsJson),
+    calls.ack(request.body.leases, touchedBy(request), resultOf(request.body.result)).then(resultsJson),
   );
   api.post('/v1/leases/nack', { schema: nackLeasesSchema, config: { access } }, (request) => {
     const { leases: given, delay, reason = '', dead = false, release = false } = request.body;
@@ -103,6 +103,9 @@ export function pullRoutes(
     });
   }
 }
+
+const resultOf = (result: unknown): Buffer | null =>
+  result === undefined ? null : Buffer.from(JSON.stringify(result));
 
 const touchedBy = (request: FastifyRequest) => (topic: string) => mayTouch(request, topic);
 

@@ -8,12 +8,13 @@ import { limits } from '../../core/limits.ts';
 import type { PulledLease } from '../../core/pull-lease.ts';
 import type { StatName } from '../../core/series.ts';
 import { beforeDeadline, type Settlement, settle, type Verdict, withAgainLimit } from '../../core/verdict.ts';
-import type { ExtendOutcome, FinishOutcome, ShownLease } from '../../ports/job-store.ts';
+import type { BuryItem, ExtendOutcome, FinishOutcome, ShownLease } from '../../ports/job-store.ts';
 import { StoreError, type StoreFailure } from '../../ports/store-error.ts';
 import { CallFacts } from '../../process/call-facts.ts';
 import type { RoleContext } from '../../process/role.ts';
 import type { Service } from '../../runtime/service.ts';
 import { random } from '../../runtime/time.ts';
+import { endWithOutcomes } from '../../use-cases/outcome-jobs.ts';
 
 /** How the client ends an attempt that failed. */
 export interface Nack {
@@ -74,7 +75,8 @@ export class PulledLeases implements Service {
     this.#facts.lateness(lease.topic, lateMs);
   }
 
-  async ack(leases: readonly PulledLease[]): Promise<readonly LeaseOutcome[]> {
+  /** `result`: of the client, for the job that the topic names in onDone; null: none */
+  async ack(leases: readonly PulledLease[], result: Buffer | null = null): Promise<readonly LeaseOutcome[]> {
     const ended = leases.map(
       (lease): Ended => ({
         lease,
@@ -85,7 +87,17 @@ export class PulledLeases implements Service {
     );
     const keeps = this.#ctx.config['history.retention'] > 0;
     const items = ended.map(({ lease, attempt }) => ({ ...leaseOf(lease), attempt: keeps ? attempt : null }));
-    return this.#counted(ended, await this.#ctx.store.jobs.ack(items));
+    const { jobs } = this.#ctx.store;
+    const end = { reason: null, reply: result };
+    return this.#counted(
+      ended,
+      await endWithOutcomes(
+        this.#ctx,
+        items,
+        () => end,
+        (its) => jobs.ack(its),
+      ),
+    );
   }
 
   /** A lease of a topic that the registry could not be asked about stays as it is: `not_stored`. A snooze
@@ -117,7 +129,7 @@ export class PulledLeases implements Service {
           delayMs: (settlement as { delayMs: number }).delayMs,
         })),
       ),
-      jobs.bury(
+      this.#bury(
         buried.map(({ lease, attempt, settlement, counts }) => ({
           ...leaseOf(lease),
           attempt: counts ? attempt : null,
@@ -155,13 +167,23 @@ export class PulledLeases implements Service {
   async expire(jobs: readonly ReservedJob[]): Promise<void> {
     const { counters, log } = this.#ctx;
     const items = jobs.map((job) => ({ ...leaseOf(job), reason: 'expired', attempt: null }) as const);
-    const outcomes = await this.#ctx.store.jobs.bury(items);
+    const outcomes = await this.#bury(items);
     for (const [n, { topic, id, version }] of jobs.entries()) {
       if (outcomes[n]?.kind !== 'buried') continue;
       counters.add(topic, 'dead');
       const line = { outcome: 'failed', verdict: 'bury', reason: null, buryReason: 'expired' } as const;
       log.notify({ topic, id, version, ...line, via: 'pull' });
     }
+  }
+
+  #bury(items: readonly BuryItem[]) {
+    const { jobs } = this.#ctx.store;
+    return endWithOutcomes(
+      this.#ctx,
+      items,
+      ({ reason }) => ({ reason, reply: null }),
+      (its) => jobs.bury(its),
+    );
   }
 
   /** Back in its place, without an attempt. */

@@ -9,7 +9,7 @@ import { readSafe } from '../../../src/core/stored-codes.ts';
 import type { ScriptName } from '../../../src/store/redis/scripts/scripts.ts';
 import type { JournalLaws } from '../journal/laws.ts';
 import type { Judge } from '../judge.ts';
-import { describe, type How, keyOf, type Ledger, type StoredJob } from '../ledger.ts';
+import { describe, type Following, type How, keyOf, type Ledger, type StoredJob } from '../ledger.ts';
 import type { Loop } from '../loop.ts';
 import type { MailServer } from '../mail.ts';
 import type { Occasions } from '../occasions.ts';
@@ -17,6 +17,7 @@ import { Bucket, bucketScript } from './bucket.ts';
 import type { Ran } from './redis-machine.ts';
 import type { Reply } from './resp.ts';
 import {
+  type ReadOutcome,
   readBelow,
   readCancels,
   readEdits,
@@ -115,7 +116,7 @@ export class ScriptFollower {
     const finish =
       (verb: 'ack' | 'retry' | 'bury' | 'release'): Follow =>
       (ran) => {
-        for (const { number, isDone, ...lease } of readFinishes(verb, ran)) {
+        for (const { number, isDone, outcome, ...lease } of readFinishes(verb, ran)) {
           const item = {
             ...lease,
             ...(verb === 'bury' ? { reason: reasonOfCode(number) } : { delayMs: number }),
@@ -127,6 +128,8 @@ export class ScriptFollower {
             ledger.leases.get(lease.token)?.pull?.done.add(verb);
           } else ledger.finished(verb, item, isDone ? verb : 'lease_lost');
           if (isDone && verb === 'ack') this.#ended(lease);
+          if (verb === 'ack' || verb === 'bury')
+            ledger.followed(verb, lease, isDone, outcome === null ? null : this.#following(outcome));
         }
       };
     const moved =
@@ -259,6 +262,12 @@ export class ScriptFollower {
     if (laws === null) return;
     if (laws.hasLost(shard)) laws.noted(shard, String(read(noteScript) ?? ''));
     else if (name === 'look') laws.noted(shard, String(reply));
+  }
+
+  #following({ topic, id, body }: ReadOutcome): Following {
+    const { jobs } = new Bucket(this.#options.read(bucketScript));
+    const stored = jobs.find((job) => job.id === id && job.topic === topic);
+    return { key: { topic, id }, row: stored === undefined ? null : { ...stored, body } };
   }
 
   #ended(lease: Lease): void {

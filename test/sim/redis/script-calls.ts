@@ -109,6 +109,8 @@ export interface ReadFinish extends Lease {
   /** of a retry: the new options of the job; undefined: they stay */
   readonly extension: Buffer | undefined;
   readonly isDone: boolean;
+  /** null: none was sent */
+  readonly outcome: ReadOutcome | null;
   /** A pull client shows it. */
   readonly isPulled: boolean;
   readonly ifExpired: boolean;
@@ -116,18 +118,6 @@ export interface ReadFinish extends Lease {
 
 /** Whether the caller writes a journal: the reply names the changes. */
 const isRecorded = (args: readonly Buffer[]): boolean => String(args[common - 1]).includes(' ');
-
-/** One code for each item; with a journal a change follows those from 1 to 127. */
-function readCodes(reply: Reply, hasChanges: boolean): readonly number[] {
-  const text = reply as Buffer;
-  const codes: number[] = [];
-  for (let at = 0; at < text.length; at += 1) {
-    const code = text.readUInt8(at);
-    codes.push(code);
-    if (hasChanges && code > 0 && code < 128) at += changeBytes;
-  }
-  return codes;
-}
 
 /** The keys of a cancel, each with its code, and the number that the end of an absent job drew. */
 export function readCancels({ args, reply }: Ran) {
@@ -182,9 +172,12 @@ export function readRestores({ args, reply }: Ran): {
 export const readInstance = (args: readonly Buffer[], at: number): number => numberOf(args[common + at]);
 
 /** The leases that a call names. `hasBlocks`: new options of the job stand before its attempt. */
-function readShown(args: readonly Buffer[], hasBlocks = false): readonly Omit<ReadFinish, 'isDone'>[] {
+function readShown(
+  args: readonly Buffer[],
+  hasBlocks = false,
+): readonly Omit<ReadFinish, 'isDone' | 'outcome'>[] {
   const cursor = new Cursor(args[common] ?? Buffer.alloc(0));
-  const found: Omit<ReadFinish, 'isDone'>[] = [];
+  const found: Omit<ReadFinish, 'isDone' | 'outcome'>[] = [];
   while (!cursor.isAtEnd) {
     const key = cursor.key();
     const [version, token] = [cursor.uint(7), cursor.uint(7)];
@@ -206,8 +199,34 @@ export function readFinishes(
   verb: 'ack' | 'retry' | 'bury' | 'release',
   { args, reply }: Ran,
 ): readonly ReadFinish[] {
-  const codes = readCodes(reply, isRecorded(args) && verb !== 'release');
-  return readShown(args, verb === 'retry').map((lease, n) => ({ ...lease, isDone: codes[n] === 1 }));
+  const hasChanges = isRecorded(args) && verb !== 'release';
+  const answers = new Cursor(reply as Buffer);
+  const outcomes = verb === 'ack' || verb === 'bury' ? readOutcomes(args) : new Map<number, ReadOutcome>();
+  return readShown(args, verb === 'retry').map((lease, n) => {
+    const code = answers.uint(1);
+    if (hasChanges) answers.slice(code * changeBytes);
+    return { ...lease, isDone: code > 0, outcome: outcomes.get(n + 1) ?? null };
+  });
+}
+
+export type ReadOutcome = JobKey & { readonly body: Buffer };
+
+/** The outcome jobs of an ack or bury, by the numbers of their leases. */
+function readOutcomes(args: readonly Buffer[]): ReadonlyMap<number, ReadOutcome> {
+  const [text = Buffer.alloc(0), ...apart] = args.slice(common + 1);
+  const cursor = new Cursor(text);
+  const found = new Map<number, ReadOutcome>();
+  while (!cursor.isAtEnd) {
+    const number = cursor.uint(2);
+    const key = cursor.key();
+    const flags = cursor.uint(1);
+    cursor.slice(6);
+    const tail = cursor.slice(cursor.uint(2));
+    const record = Buffer.concat([Buffer.from([flags]), Buffer.alloc(13), tail]);
+    const body = (flags & 32) === 0 ? readRecord(record, tail).body : (apart.shift() ?? tail);
+    found.set(number, { ...key, body });
+  }
+  return found;
 }
 
 /** The leases of an extend; `until`: null for a lost one. */

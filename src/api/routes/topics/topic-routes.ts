@@ -17,6 +17,7 @@ import {
 import { difference } from '../../../core/audit.ts';
 import { invalidField } from '../../../core/errors.ts';
 import { topicNamePattern, topicNameRule } from '../../../core/topic/fields.ts';
+import { outcomeFields } from '../../../core/topic/outcome-topics.ts';
 import { parseTopicInput, type TopicInput, topicJson } from '../../../core/topic/settings.ts';
 import type { KnownTopic, Topic } from '../../../core/topic/topic.ts';
 import type { RoleContext } from '../../../process/role.ts';
@@ -79,7 +80,7 @@ function createRoute(api: Api, context: ApiContext): void {
       config: { access: { scope: 'admin', topics: 'handler' }, jsonBody: TopicBody },
     },
     async (request, answer) => {
-      const input = readInput(request.body, context, true, true);
+      const input = readInput(request, context, true, true);
       const name = input.topic as string;
       requireTopic(request, name);
       const topic = await createTopic(context.role.registry, name, input);
@@ -111,7 +112,7 @@ function changeRoutes(api: Api, context: ApiContext): void {
     { schema: putTopicSchema, config: { access: admin, jsonBody: TopicReplacement } },
     async (request, answer) => {
       const name = nameToWrite(request.params.topic);
-      const input = readInput(request.body, context, true);
+      const input = readInput(request, context, true);
       checkNamed(name, input);
       const changed = await putTopic(registry, name, input, clock.now(), expectedBy(request));
       await finishChange(request, context.role, changed);
@@ -130,7 +131,7 @@ function changeRoutes(api: Api, context: ApiContext): void {
     { schema: patchTopicSchema, config: { access: admin, jsonBody: TopicPatch } },
     async (request, answer) => {
       const name = nameToFind(request.params.topic);
-      const input = readInput(request.body, context, false);
+      const input = readInput(request, context, false);
       checkNamed(name, input);
       const changed = await patchTopic(registry, name, input, clock.now(), expectedBy(request));
       await finishChange(request, context.role, changed);
@@ -152,10 +153,20 @@ function removeRoute(api: Api, { role }: ApiContext): void {
   });
 }
 
-/** As parseTopicInput. Throws DqError invalid. */
-function readInput(body: unknown, { egress }: ApiContext, complete: boolean, named = false): TopicInput {
-  const parsed = parseTopicInput(body, egress, complete, named);
+/** As parseTopicInput. Throws DqError invalid, and forbidden: jobs would be pushed to a topic that the caller
+ *  has no rights to. */
+function readInput(
+  request: FastifyRequest,
+  { egress }: ApiContext,
+  complete: boolean,
+  named = false,
+): TopicInput {
+  const parsed = parseTopicInput(request.body, egress, complete, named);
   if (!parsed.ok) throw parsed.error;
+  for (const field of outcomeFields) {
+    const { [field]: target = '' } = parsed.input.settings;
+    if (target !== '') requireTopic(request, target);
+  }
   return parsed.input;
 }
 

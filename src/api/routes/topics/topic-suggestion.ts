@@ -3,12 +3,12 @@
 // apiLimits.suggestLooks names and apiLimits.suggestDistances comparisons, and a server makes at most
 // apiLimits.suggestPerSecond suggestions per second.
 
-import { DqError } from '../../../core/errors.ts';
+import { DqError, invalidField } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import { editDistance } from '../../../core/suggest.ts';
 import type { TopicBook } from '../../../registry/topic-book.ts';
 import { monotonicNow } from '../../../runtime/time.ts';
-import { TopicNotFound } from '../../../use-cases/change-topic.ts';
+import { OutcomeTopicUnknown, TopicNotFound } from '../../../use-cases/change-topic.ts';
 import { apiLimits } from '../../limits.ts';
 
 export class TopicSuggestion {
@@ -24,8 +24,11 @@ export class TopicSuggestion {
 
   /** The same error, or a copy with the most similar topic name. */
   added(error: DqError, mayTouch: (topic: string) => boolean): DqError {
-    if (!(error instanceof TopicNotFound) || !this.#mayTry(error.topic)) return error;
-    return withName(error, nearest(error.topic, namesOf(this.#topics.all()), mayTouch));
+    const isOutcome = error instanceof OutcomeTopicUnknown;
+    if (!(isOutcome || error instanceof TopicNotFound) || !this.#mayTry(error.topic)) return error;
+    const near = nearest(error.topic, namesOf(this.#topics.all()), mayTouch);
+    if (!isOutcome) return withName(error, near);
+    return near === null ? error : invalidField(error.field, `${error.errors[0]?.message ?? ''} (${near}?)`);
   }
 
   /** The same for an unknown name of which `read` returns the known ones. */

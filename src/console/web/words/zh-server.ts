@@ -25,6 +25,7 @@ export const zhServer = {
   problem_lease_lost: '租约已丢失，停止处理该任务',
   problem_topic_not_push: '该主题的任务由客户端拉取，没有回调',
   problem_topic_not_pull: '该主题由 dq 投递，不能拉取',
+  problem_topic_in_use: '另一主题引用此主题，先修改那个主题',
   problem_topic_offline: '主题已下线，先恢复再操作',
   problem_job_in_flight: '任务正在投递中',
   problem_job_dead: '任务已是死信，请重新投递',

@@ -1,0 +1,138 @@
+// Makes the job that the end of another one pushes: its receiver gets the end, the reply and the body. The
+// store pushes it in the step that ends the job.
+// Invariant: where a topic names one, no end is written without it. A topic that cannot be read, or a job
+// whose body cannot, leaves the lease as it is.
+
+import { isUtf8 } from 'node:buffer';
+import { webhookIdOf } from '../core/delivery.ts';
+import { formatInstant } from '../core/duration.ts';
+import { extensionOf, optionsIn } from '../core/extension.ts';
+import type { BuryReason, JobSnapshot, Lease, ReservedJob } from '../core/job.ts';
+import { limits } from '../core/limits.ts';
+import type { OutcomeTopics } from '../core/topic/outcome-topics.ts';
+import type { AckItem, Outcome } from '../ports/job-store.ts';
+import { StoreError, type StoreFailure } from '../ports/store-error.ts';
+import type { RoleContext } from '../process/role.ts';
+
+/** How a job ended. */
+export interface End {
+  /** null: delivered */
+  readonly reason: BuryReason | null;
+  /** attempts that were made */
+  readonly attempt: number;
+  /** epoch ms by the storage clock */
+  readonly at: number;
+  /** HTTP status of the reply; null without one */
+  readonly status: number | null;
+  /** body of the reply, or what a pull client gives; null: none, or none that is whole */
+  readonly reply: Buffer | null;
+}
+
+type EndedJob = Pick<
+  ReservedJob,
+  'topic' | 'id' | 'version' | 'origin' | 'acceptedAt' | 'contentType' | 'body' | 'extension'
+>;
+
+const nameIn = (topic: OutcomeTopics, reason: BuryReason | null): string =>
+  reason === null ? topic.onDone : topic.onDead;
+
+/** undefined: the topic of the job names none. */
+export function outcomeOf(
+  topics: RoleContext['topics'],
+  topic: OutcomeTopics,
+  job: EndedJob,
+  end: End,
+): Outcome | undefined {
+  const name = nameIn(topic, end.reason);
+  if (name === '') return undefined;
+  // The registry keeps a named topic. A process that has not read it yet pushes by the defaults.
+  const { delayMs = 0, priority = 'normal' } = topics.get(name) ?? {};
+  const { trace } = optionsIn(job.extension);
+  return {
+    job: {
+      topic: name,
+      id: `${webhookIdOf(job)}:${job.version}`,
+      when: { delayMs },
+      mode: 'keep',
+      priority,
+      contentType: 'application/json',
+      body: bodyOf(job, end, limits.outcomePartBytesMax),
+      extension: trace === undefined ? null : extensionOf({ trace }),
+    },
+    short: bodyOf(job, end, 0),
+  };
+}
+
+function bodyOf(job: EndedJob, { reason, attempt, at, status, reply }: End, partMax: number): Buffer {
+  const { topic, id, version, acceptedAt, contentType, body } = job;
+  return Buffer.from(
+    JSON.stringify({
+      type: reason === null ? 'dq.done' : 'dq.dead',
+      topic,
+      id,
+      webhookId: webhookIdOf(job),
+      version: String(version),
+      attempt,
+      createdAt: formatInstant(acceptedAt),
+      endedAt: formatInstant(at),
+      reason,
+      status,
+      ...part('reply', reply, partMax),
+      contentType,
+      ...part('body', body, partMax),
+    }),
+  );
+}
+
+/** Text as it is, other bytes in base64, a long part only by its length. */
+function part(name: 'reply' | 'body', bytes: Buffer | null, max: number): object {
+  if (bytes === null) return { [name]: null };
+  if (bytes.length > max) return { [name]: null, [`${name}Bytes`]: bytes.length };
+  return isUtf8(bytes) ? { [name]: bytes.toString() } : { [`${name}Base64`]: bytes.toString('base64') };
+}
+
+type Unwritten = StoreFailure | { readonly kind: 'lease_lost' };
+
+/** Ends leases whose jobs this process does not hold, by `end`, with their outcome jobs: their bodies are read
+ *  from the store first. An item that cannot be completed is not sent. */
+export async function endWithOutcomes<I extends Lease & Pick<AckItem, 'attempt'>, O>(
+  ctx: Pick<RoleContext, 'topics' | 'store' | 'clock'>,
+  items: readonly I[],
+  endOf: (item: I) => Pick<End, 'reason' | 'reply'>,
+  end: (items: readonly (I & Pick<AckItem, 'outcome'>)[]) => Promise<readonly O[]>,
+): Promise<readonly (O | Unwritten)[]> {
+  const ready = await Promise.all(items.map((item) => completed(ctx, item, endOf(item))));
+  const sent = ready.flatMap(({ item }) => (item === undefined ? [] : [item]));
+  const outcomes = sent.length === 0 ? [] : await end(sent);
+  let at = 0;
+  return ready.map((one) => {
+    if (one.item === undefined) return one.unwritten as Unwritten;
+    at += 1;
+    return outcomes[at - 1] as O;
+  });
+}
+
+/** The item with its outcome job, or why it cannot be sent. */
+type Completed<I> =
+  | { readonly item: I & Pick<AckItem, 'outcome'>; readonly unwritten?: undefined }
+  | { readonly item?: undefined; readonly unwritten: Unwritten };
+
+async function completed<I extends Lease & Pick<AckItem, 'attempt'>>(
+  { topics, store, clock }: Pick<RoleContext, 'topics' | 'store' | 'clock'>,
+  item: I,
+  { reason, reply }: Pick<End, 'reason' | 'reply'>,
+): Promise<Completed<I>> {
+  let job: JobSnapshot | null;
+  try {
+    const topic = topics.get(item.topic) ?? (await topics.lookUp(item.topic));
+    if (topic === undefined || nameIn(topic, reason) === '') return { item };
+    job = await store.jobs.get({ topic: item.topic, id: item.id });
+    if (job?.version !== item.version) return { unwritten: { kind: 'lease_lost' } };
+    const attempt = item.attempt?.attempt ?? job.failures;
+    const how = { reason, attempt, at: clock.now(), status: null, reply };
+    return { item: { ...item, outcome: outcomeOf(topics, topic, job, how) } };
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    return { unwritten: { kind: 'not_stored', code: error.failure.code } };
+  }
+}

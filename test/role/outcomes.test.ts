@@ -1,0 +1,186 @@
+// Outcome jobs from the ends of calls, leases and burials, and the registration of their topics.
+import { describe, expect, it } from 'vitest';
+import { extensionOf } from '../../src/core/extension.ts';
+import { limits } from '../../src/core/limits.ts';
+import { readTraceContext } from '../../src/core/trace-context.ts';
+import { createNotifier } from '../../src/notifier/notifier.ts';
+import { createUpkeep } from '../../src/upkeep/upkeep.ts';
+import { startIntake, tokenFor } from '../support/intake.ts';
+import { startSink, status } from '../support/sink.ts';
+import { until } from '../support/until.ts';
+import { owner, type Rig, startRig } from './rig.ts';
+
+const noCall = { delivery: 'pull' } as const;
+const find = { limit: 10, cursor: null };
+
+/** The only job of the topic, with its body as JSON. */
+async function follows(rig: Pick<Rig, 'store'>, topic: string) {
+  const key = await until('the job that follows', async () => {
+    const { items } = await rig.store.jobs.search({ topic }, find.limit, find.cursor);
+    return items[0];
+  });
+  const job = await rig.store.jobs.get(key);
+  if (job === null) throw new Error(`${key.id} is gone`);
+  return { ...job, json: JSON.parse(String(job.body)) };
+}
+
+describe('a call', () => {
+  it('that delivers a job pushes the job of onDone, with the reply, the body and the trace', async () => {
+    const rig = await startRig();
+    const sink = await startSink((_, reply) => void reply.writeHead(201).end('{"code":0,"ü":1}'));
+    await rig.topic('next', '', { ...noCall, delayMs: 60_000, priority: 'high' });
+    await rig.topic('t', sink.url, { onDone: 'next' });
+    await rig.run(createNotifier(rig.context()));
+    const trace = readTraceContext('00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01', '');
+    if (trace === null) throw new Error('the trace is not valid');
+    await rig.push('t', 'a', {
+      body: Buffer.from('{"order":9007199254740993}'),
+      extension: extensionOf({ trace }),
+    });
+    const job = await follows(rig, 'next');
+    const [arrival] = sink.arrivals;
+    expect(job.json).toEqual({
+      ...{ type: 'dq.done', topic: 't', id: 'a', version: expect.stringMatching(/^\d+$/), attempt: 1 },
+      ...{ webhookId: arrival?.headers['webhook-id'], reason: null, status: 201 },
+      ...{ createdAt: expect.stringMatching(/Z$/), endedAt: expect.stringMatching(/Z$/) },
+      ...{ reply: '{"code":0,"ü":1}', contentType: 'application/json', body: '{"order":9007199254740993}' },
+    });
+    expect(job.id).toBe(`${job.json.webhookId}:${job.json.version}`);
+    expect(job).toMatchObject({ state: 'delayed', contentType: 'application/json' });
+    expect(job.extension).toEqual(extensionOf({ trace }));
+    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toBeNull();
+  });
+
+  it('that buries a job pushes the job of onDead alone; bytes come in base64, long ones as a length', async () => {
+    const rig = await startRig();
+    const sink = await startSink(status(410));
+    for (const name of ['done', 'dead']) await rig.topic(name, '', noCall);
+    await rig.topic('t', sink.url, { onDone: 'done', onDead: 'dead' });
+    await rig.run(createNotifier(rig.context()));
+    await rig.push('t', 'a', { body: Buffer.from([255, 0]), contentType: null });
+    const { json } = await follows(rig, 'dead');
+    expect(json).toMatchObject({ type: 'dq.dead', reason: 'gone', status: 410, contentType: null });
+    expect(json).toMatchObject({ bodyBase64: '/wA=' });
+    expect(json).not.toHaveProperty('body');
+    expect((await rig.store.jobs.search({ topic: 'done' }, 1, null)).items).toEqual([]);
+    await rig.store.jobs.cancel([{ topic: 'dead', id: (await follows(rig, 'dead')).id }]);
+    const bodyBytes = limits.outcomePartBytesMax + 1;
+    await rig.push('t', 'b', { body: Buffer.alloc(bodyBytes, ' ') });
+    expect((await follows(rig, 'dead')).json).toMatchObject({ body: null, bodyBytes });
+  });
+
+  it('that fails and is repeated pushes nothing until the job ends', async () => {
+    const rig = await startRig();
+    let calls = 0;
+    const sink = await startSink((_, reply) => {
+      calls += 1;
+      reply.writeHead(calls < 3 ? 500 : 200).end();
+    });
+    await rig.topic('next', '', noCall);
+    const backoff = { type: 'ladder', stepsMs: [0] } as const;
+    await rig.topic('t', sink.url, { onDone: 'next', onDead: 'next', backoff });
+    await rig.run(createNotifier(rig.context()));
+    await rig.push('t', 'a');
+    expect((await follows(rig, 'next')).json).toMatchObject({ type: 'dq.done', attempt: 3, status: 200 });
+    expect((await rig.store.jobs.search({ topic: 'next' }, 10, null)).items).toHaveLength(1);
+  });
+});
+
+describe('dq-upkeep', () => {
+  it('pushes the job of onDead for a poison job', async () => {
+    const rig = await startRig({ recoverHoldMs: 0 });
+    await rig.topic('dead', '', noCall);
+    await rig.topic('t', 'http://127.0.0.1:1/', { onDead: 'dead' });
+    await rig.push('t', 'a');
+    const others = { room: 10, leaseMs: 60_000 };
+    for (let strike = 1; strike <= limits.strikesPoison; strike += 1) {
+      const asked = { owner: owner(strike), max: 1, others, topics: new Map() };
+      await rig.store.jobs.reserve(0, asked);
+      if (strike < limits.strikesPoison) await rig.store.jobs.recoverOwners(0, 7, { dead: strike }, 10);
+    }
+    await rig.run(createUpkeep(rig.context()));
+    rig.tell({ kind: 'owner_dead', incarnation: limits.strikesPoison });
+    const { json } = await follows(rig, 'dead');
+    expect(json).toMatchObject({ type: 'dq.dead', reason: 'poison', attempt: 0, body: '{"id":"a"}' });
+    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({ state: 'dead' });
+  });
+});
+
+describe('a pulled job', () => {
+  it('that its client ends pushes the job of onDone, with the result, or of onDead', async () => {
+    const dq = await startIntake();
+    for (const topic of ['done', 'dead']) await dq.api('POST', '/v1/topics', { topic, delivery: 'pull' });
+    const outcomes = { onDone: 'done', onDead: 'dead' };
+    await dq.api('POST', '/v1/topics', { topic: 'report', delivery: 'pull', ...outcomes });
+    await dq.push('report', '{"n":1}', '?id=a');
+    await dq.push('report', '{"n":2}', '?id=b');
+    const { items } = (await dq.api('POST', '/v1/topics/report/pull?max=2')).body;
+    const [a, b] = items.map(({ lease }: { lease: string }) => lease);
+    const long = { leases: [a], result: 'x'.repeat(limits.outcomePartBytesMax) };
+    expect(await dq.api('POST', '/v1/leases/ack', long)).toMatchObject({ status: 413 });
+    const ack = { leases: [a], result: { rows: 3 } };
+    expect((await dq.api('POST', '/v1/leases/ack', ack)).body).toEqual({ results: [{ status: 200 }] });
+    const { json } = await follows(dq, 'done');
+    expect(json).toMatchObject({ type: 'dq.done', id: 'a', attempt: 1, status: null, body: '{"n":1}' });
+    expect(json).toMatchObject({ reply: '{"rows":3}' });
+    await dq.api('POST', '/v1/leases/nack', { leases: [b], dead: true });
+    expect((await follows(dq, 'dead')).json).toMatchObject({ id: 'b', reason: 'nacked', reply: null });
+    expect((await dq.api('POST', '/v1/leases/ack', { leases: [a, b] })).body).toEqual({
+      results: [409, 409].map((status) => ({ status, code: 'lease_lost' })),
+    });
+  });
+});
+
+describe('registration', () => {
+  const callbackUrl = 'http://127.0.0.1:9000/';
+
+  it('rejects circles and unknown topics, and names a similar one', async () => {
+    const dq = await startIntake();
+    const add = (topic: string, more: object = {}) =>
+      dq.api('POST', '/v1/topics', { topic, callbackUrl, ...more });
+    await add('invoice.make');
+    expect(await add('order.paid', { onDone: 'invoice.mak' })).toMatchObject({
+      status: 400,
+      body: { detail: 'onDone: topic invoice.mak is not registered (invoice.make?)' },
+    });
+    expect((await add('order.paid', { onDone: 'invoice.make' })).status).toBe(201);
+    expect(await dq.api('PATCH', '/v1/topics/invoice.make', { onDead: 'order.paid' })).toMatchObject({
+      status: 400,
+      body: { detail: 'onDead: invoice.make → order.paid → invoice.make is a circle; remove one step' },
+    });
+    expect((await dq.api('PATCH', '/v1/topics/order.paid', { title: 'x' })).body.onDone).toBe('invoice.make');
+    expect((await dq.api('PATCH', '/v1/topics/order.paid', { onDone: '' })).body.onDone).toBe('');
+  });
+
+  it('keeps a topic that another one names', async () => {
+    const dq = await startIntake();
+    const add = (topic: string, more: object = {}) =>
+      dq.api('POST', '/v1/topics', { topic, callbackUrl, ...more });
+    await add('invoice.make');
+    await add('order.paid', { onDone: 'invoice.make' });
+    await dq.push('invoice.make', '1');
+    for (const jobs of ['', '?jobs=purge'])
+      expect(await dq.api('DELETE', `/v1/topics/invoice.make${jobs}`)).toMatchObject({
+        status: 409,
+        body: {
+          code: 'topic_in_use',
+          detail: 'topic invoice.make: order.paid names it in onDone; change that first',
+        },
+      });
+    expect((await dq.api('GET', '/v1/topics/invoice.make')).body.state).toBe('active');
+    expect((await dq.store.admin.counts()).topics['invoice.make']).toMatchObject({ ready: 1 });
+  });
+
+  it('needs the rights to both topics', async () => {
+    const dq = await startIntake();
+    await dq.api('POST', '/v1/topics', { topic: 'other', callbackUrl });
+    const { headers } = await tokenFor(dq, ['mine.*'], ['admin']);
+    const call = (onDone: string) =>
+      dq.call('POST', '/v1/topics', {
+        headers: { ...headers, 'content-type': 'application/json' },
+        body: JSON.stringify({ topic: 'mine.a', callbackUrl, onDone }),
+      });
+    expect((await call('other')).status).toBe(403);
+    expect((await call('')).status).toBe(201);
+  });
+});
