@@ -3,7 +3,8 @@
 // jobs.db has, then calls Redis. A reserved job changes in jobs.db, where its lease is, so leases of pull
 // clients survive.
 // Invariants: a call on an id reaches Redis only after jobs.db was read: either the id is absent there, and
-// stays so, or what jobs.db has was put. Only the mover forgets. A put of a process that stood still changes
+// stays so, or what jobs.db has was put. An end there pushes its outcome job there, which moves like any
+// other: no caller knows its id before. Only the mover forgets. A put of a process that stood still changes
 // nothing (Arrivals.put), and jobs.db rejects a change of a job that is no longer reserved, so no process
 // works by an old reading.
 
