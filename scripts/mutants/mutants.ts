@@ -48,6 +48,24 @@ const healing = (title: string) => ({ file: 'test/fault/journal-healing.test.ts'
 
 export const mutants: readonly Mutant[] = [
   {
+    name: 'outcome-id-of-another-bucket',
+    edit: {
+      file: 'src/core/shard-list.ts',
+      text: 'if (hash % shard.buckets === bucket && highest',
+      by: 'if (highest',
+    },
+    test: unit('shard-list', 'placement: finds an id for each bucket of %s'),
+  },
+  {
+    name: 'outcome-id-of-another-shard',
+    edit: {
+      file: 'src/core/shard-list.ts',
+      text: '=== bucket && highest(hash, active) === shard.id)',
+      by: '=== bucket)',
+    },
+    test: unit('shard-list', 'placement: a look-up finds the id that was made for a draining shard'),
+  },
+  {
     name: 'end-without-an-entry-while-a-move-is-open',
     edit: { file: `${lua}/shared/ends.lua`, text: ' or moving ~= nil', by: '' },
     test: role('mover', 'a late put revives nothing: during the move by the entry of the end'),

@@ -11,6 +11,18 @@ const client = (name: string) => `src/store/redis/client/${name}.ts`;
 
 const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
   {
+    name: 'redis-outcome-outside-the-fence',
+    edit: {
+      file: script('shared/leases'),
+      text: "    return '\\0'\n  end)\nend",
+      by: "    if push and push(i) then return '\\0' end\n    return '\\0'\n  end)\nend",
+    },
+  },
+  {
+    name: 'redis-bury-without-outcome',
+    edit: { file: script('bury'), text: 'end, false, false, push_outcome)', by: 'end, false, false)' },
+  },
+  {
     name: 'redis-ack-without-fence',
     edit: {
       file: script('shared/leases'),

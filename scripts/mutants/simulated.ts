@@ -233,6 +233,23 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
     },
   },
   {
+    name: 'outcome-outside-the-fence',
+    edit: {
+      file: engine('finish'),
+      text: "  if (row === null) return { kind: 'lease_lost' };\n  tx.rows.end(",
+      by: "  pushOutcome(tx, item.outcome);\n  if (row === null) return { kind: 'lease_lost' };\n  tx.rows.end(",
+    },
+  },
+  {
+    name: 'poison-without-outcome',
+    faults: 'poison,kill',
+    edit: {
+      file: 'src/upkeep/recoverer.ts',
+      text: '(its) => store.jobs.bury(its),',
+      by: '(its) => store.jobs.bury(its.map((one) => ({ ...one, outcome: undefined }))),',
+    },
+  },
+  {
     name: 'poison-gets-a-strike-more',
     faults: 'poison',
     edit: {
