@@ -10,9 +10,9 @@ import { extensionOf, optionsIn } from '../core/extension.ts';
 import type { BuryReason, JobSnapshot, Lease, ReservedJob } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
 import type { OutcomeTopics } from '../core/topic/outcome-topics.ts';
-import type { AckItem, Outcome } from '../ports/job-store.ts';
+import type { Topic } from '../core/topic/topic.ts';
+import type { AckItem, JobStore, Outcome } from '../ports/job-store.ts';
 import { StoreError, type StoreFailure } from '../ports/store-error.ts';
-import type { RoleContext } from '../process/role.ts';
 
 /** How a job ended. */
 export interface End {
@@ -33,12 +33,25 @@ type EndedJob = Pick<
   'topic' | 'id' | 'version' | 'origin' | 'acceptedAt' | 'contentType' | 'body' | 'extension'
 >;
 
+/** The topics that this process knows. */
+interface Topics {
+  get(topic: string): (OutcomeTopics & Pick<Topic, 'delayMs' | 'priority'>) | undefined;
+  lookUp(topic: string): Promise<OutcomeTopics | undefined>;
+}
+
+/** What a process needs to complete an end. */
+interface Ending {
+  readonly topics: Topics;
+  readonly store: { readonly jobs: Pick<JobStore, 'get'> };
+  readonly clock: { now(): number };
+}
+
 const nameIn = (topic: OutcomeTopics, reason: BuryReason | null): string =>
   reason === null ? topic.onDone : topic.onDead;
 
 /** undefined: the topic of the job names none. */
 export function outcomeOf(
-  topics: RoleContext['topics'],
+  topics: Pick<Topics, 'get'>,
   topic: OutcomeTopics,
   job: EndedJob,
   end: End,
@@ -93,15 +106,15 @@ function part(name: 'reply' | 'body', bytes: Buffer | null, max: number): object
 
 type Unwritten = StoreFailure | { readonly kind: 'lease_lost' };
 
-/** Ends leases whose jobs this process does not hold, by `end`, with their outcome jobs: their bodies are read
- *  from the store first. An item that cannot be completed is not sent. */
+/** Ends leases whose jobs this process does not hold, by `end`, with their outcome jobs: their bodies are
+ *  read from the store first. An item that cannot be completed is not sent. */
 export async function endWithOutcomes<I extends Lease & Pick<AckItem, 'attempt'>, O>(
-  ctx: Pick<RoleContext, 'topics' | 'store' | 'clock'>,
+  ending: Ending,
   items: readonly I[],
   endOf: (item: I) => Pick<End, 'reason' | 'reply'>,
   end: (items: readonly (I & Pick<AckItem, 'outcome'>)[]) => Promise<readonly O[]>,
 ): Promise<readonly (O | Unwritten)[]> {
-  const ready = await Promise.all(items.map((item) => completed(ctx, item, endOf(item))));
+  const ready = await Promise.all(items.map((item) => completed(ending, item, endOf(item))));
   const sent = ready.flatMap(({ item }) => (item === undefined ? [] : [item]));
   const outcomes = sent.length === 0 ? [] : await end(sent);
   let at = 0;
@@ -118,7 +131,7 @@ type Completed<I> =
   | { readonly item?: undefined; readonly unwritten: Unwritten };
 
 async function completed<I extends Lease & Pick<AckItem, 'attempt'>>(
-  { topics, store, clock }: Pick<RoleContext, 'topics' | 'store' | 'clock'>,
+  { topics, store, clock }: Ending,
   item: I,
   { reason, reply }: Pick<End, 'reason' | 'reply'>,
 ): Promise<Completed<I>> {

@@ -23,7 +23,8 @@ import { useCaseLimits } from './limits.ts';
  *  - with `purge`, when `purgeMs` does not suffice; the topic stays offline, and the error has the counts.
  *    After an interruption the call can be repeated. Without `purge` a process that dies in between leaves
  *    Topic.removal, by which dq-upkeep restores the topic's state (removal-watch.ts).
- *  Rejects with topic_in_use where another topic names it in onDone or onDead, and with topic_changed where the topic has not the revision `expected`; null = any. */
+ *  Rejects with topic_in_use where another topic names it in onDone or onDead, and with topic_changed where
+ *  the topic has not the revision `expected`; null = any. */
 export async function removeTopic(
   registry: Registry,
   admin: StoreAdmin,

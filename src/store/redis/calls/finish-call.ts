@@ -1,6 +1,6 @@
 // Encodes the leases of an ack, retry, bury, release or extend as one binary argument, as push-call.ts does
-// for jobs, their outcome jobs as further ones, and decodes the replies. lua/shared/leases.lua and outcomes.lua
-// read the arguments.
+// for jobs, their outcome jobs as further ones, and decodes the replies. lua/shared/leases.lua and
+// outcomes.lua read the arguments.
 
 import type { Changed } from '../../../core/job-change.ts';
 import { writeSafe } from '../../../core/stored-codes.ts';

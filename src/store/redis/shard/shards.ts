@@ -47,8 +47,8 @@ export interface Shards {
   lossesOf(partition: Partition): number;
   /** Throws StoreError while no shard is known. */
   routeOf(key: JobKey): Route;
-  /** The id, with a suffix where there are several partitions, so that look-ups find it in this one. Throws as
-   *  routeOf. */
+  /** The id, with a suffix where there are several partitions, so that look-ups find it in this one. Throws
+   *  as routeOf. */
   idAt(partition: Partition, key: JobKey): string;
   /** One per shard: where the id would live on it, by no list. Throws StoreError while no shard is known. */
   everywhere(key: JobKey): readonly Partition[];

@@ -3,8 +3,8 @@
 -- @keys P
 -- @args the leases (shared/leases.lua); attempt: JSON, a first attempt packed as in first-attempt.ts, ''
 --   = keep none; outcome jobs (shared/outcomes.lua)
--- @returns per lease a byte: 1 acked, 2 acked and its outcome job pushed, 0 lost; with a journal the change of
---   the lease's job follows a 1 or 2, and after a 2 that of the outcome job
+-- @returns per lease a byte: 1 acked, 2 acked and its outcome job pushed, 0 lost; with a journal the change
+--   of the lease's job follows a 1 or 2, and after a 2 that of the outcome job
 -- @writes outcome jobs as push, the lease, then record, body, history
 -- @include clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing, ends, outcomes, leases
 local jobs, attempts = {}, {}

@@ -50,11 +50,11 @@ local function each_lease(answer_of)
   return table.concat(answers)
 end
 
--- Calls finish_one(job, number, attempt) for each valid lease. Returns per lease a byte: 1 finished, 2 finished
--- and its outcome job pushed, 0 lost. The change of a finished one follows, unless is_same: the job only moves
--- back; then that of the outcome job. leaves_entry: in a bucket that has lost changes the end of an absent job
--- is recorded, and counts as finished. push: pushes the outcome job of a lease (outcomes.lua); nil: none has
--- any.
+-- Calls finish_one(job, number, attempt) for each valid lease. Returns per lease a byte: 1 finished, 2
+-- finished and its outcome job pushed, 0 lost. The change of a finished one follows, unless is_same: the job
+-- only moves back; then that of the outcome job. leaves_entry: in a bucket that has lost changes the end of
+-- an absent job is recorded, and counts as finished. push: pushes the outcome job of a lease (outcomes.lua);
+-- nil: none has any.
 local function finish_leases(finish_one, is_same, leaves_entry, push)
   local function with_outcome(i, change)
     local outcome = push and push(i)
