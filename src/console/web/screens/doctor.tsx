@@ -21,7 +21,7 @@ import {
   Waiting,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
-import { langOf, serverText, t } from '../words/words.ts';
+import { langOf, language, serverParts, serverText, t } from '../words/words.ts';
 
 type State = DoctorJson['findings'][number]['state'];
 /** The gravest first, as the list shows them. */
@@ -93,8 +93,18 @@ function subOf({ state, startedAt, endedAt }: DoctorJson) {
 }
 
 function About({ code, values, about }: DoctorJson['findings'][number]) {
-  const text = serverText(`finding_${code}`, about, values);
-  return <span lang={langOf(text, about)}>{text}</span>;
+  const key = `finding_${code}`;
+  const text = serverText(key, about, values);
+  if (language.value === 'en' || langOf(text, about) !== undefined)
+    return <span lang={langOf(text, about)}>{text}</span>;
+  // Names and messages of servers, between Chinese words.
+  return (
+    <span>
+      {serverParts(key, values).map((part, n) =>
+        n % 2 === 0 ? part : <span lang="en">{values[part]}</span>,
+      )}
+    </span>
+  );
 }
 
 function Findings({ run: { state, findings } }: { run: DoctorJson }) {

@@ -65,6 +65,12 @@ export function serverText(
   return loading.has(load) ? '' : other;
 }
 
+/** Its Chinese text in parts, as wordParts. */
+export const serverParts = (
+  key: string,
+  values: Readonly<Record<string, string | number>>,
+): readonly string[] => partsOf(server.value[key] ?? '', values);
+
 /** Without the part, the page shows the words of the server. */
 async function addPart(load: () => Promise<Texts>): Promise<void> {
   asked.add(load);

@@ -118,11 +118,10 @@ export const zhDoctor = {
   finding_broker_failed_tls: `${broker}请检查消息代理是否在运行，端口是否为带 TLS 的 {type}`,
   finding_mail_ok: '{server} 已应答，用时 {ms} ms',
   finding_mail_login: '{server} 接受登录，用时 {ms} ms',
-  finding_mail_failed: '{server}：{why}。告警邮件发不出去，请检查 smtp.url，然后执行 dq alert test',
+  finding_mail_failed: '{server}：{why}。告警邮件发不出去，请检查 smtp.url，然后发送测试告警',
   finding_mail_none: '未设置 smtp.url，{topics}[ 等另外 {more} 个主题]的告警邮箱收不到邮件。请设置后重新加载',
   finding_hook_ok: '{name}（{place}）接受连接，用时 {ms} ms',
-  finding_hook_failed:
-    '{name}（{place}）：{why}。告警发不到那里，请检查 alerts.hooks，然后执行 dq alert test {name}',
+  finding_hook_failed: '{name}（{place}）：{why}。告警发不到那里，请检查 alerts.hooks，然后发送测试告警',
 
   finding_daemon_ready: 'dq {version}，pid {pid}，{state}，重启 {restarts} 次',
   finding_daemon_none: '没有运行',
@@ -134,7 +133,7 @@ export const zhDoctor = {
   finding_store_size: '{size} MiB。dq 运行时可用 dq fsck 检查',
   finding_readyz_warning: '{warning}',
   finding_held_none: '没有暂缓的任务',
-  finding_held_some: 'dq 不投递这些主题的任务：{topics}。dq explain TOPIC 说明怎么办',
+  finding_held_some: 'dq 不投递这些主题的任务：{topics}。主题页说明原因和处理办法',
   finding_held_unknown: '{why}',
   finding_port_free: '{place} 空闲',
   finding_port_any: 'dq 会选择空闲端口',
