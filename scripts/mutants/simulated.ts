@@ -3,6 +3,7 @@
 // Invariant (test/unit/mutants.test.ts): each text occurs once in its file.
 
 import type { SimulatedMutant } from './mutants.ts';
+import { editMutants } from './simulated-edits.ts';
 import { masterMutants } from './simulated-master.ts';
 import { orderMutants } from './simulated-orders.ts';
 import { promiseMutants } from './simulated-promises.ts';
@@ -338,6 +339,7 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
       by: '',
     },
   },
+  ...editMutants,
   ...masterMutants,
   ...promiseMutants,
   ...pullMutants,

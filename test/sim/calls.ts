@@ -91,12 +91,6 @@ export class Calls {
       () => `${key}: attempt ${attempt} after ${lease.failures} failures`,
     );
     this.#options.deadlines.attempted(lease, ledger.steppedAt);
-    const edit = ledger.edits.get(key);
-    judge.check(
-      edit?.tag !== tagOf(request.body) || lease.version >= edit.version || lease.unseenMs > 0,
-      'edit: an edited job is called with its new body only',
-      () => `${key}: version ${lease.version}, edited as ${edit?.version}`,
-    );
     const entry = ledger.entries.get(key);
     if (ended === null && entry !== undefined) {
       judge.check(

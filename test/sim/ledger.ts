@@ -238,8 +238,6 @@ export class Ledger {
   readonly #bodies = new Map<string, Buffer>();
   /** the same of its edits, in the order of their versions; a loss of the store changes nothing here */
   readonly #editedBodies = new Map<string, { readonly version: number; readonly body: Buffer }[]>();
-  /** by key: version of the last edit that the store has not lost, and tag of its push */
-  readonly edits = new Map<string, { readonly version: number; readonly tag: string }>();
   readonly listeners: LedgerListener[] = [];
   /** how often the store returned to an earlier state */
   losses = 0;
@@ -315,7 +313,6 @@ export class Ledger {
       this.#lastNumber = lastNumber;
       this.#died = [];
       this.#tickEnds.clear();
-      this.#forgetLostEdits();
       restoreMails();
       if (loop.wallOffset !== wallOffset) this.wallStepped(loop.wallOffset - wallOffset, false);
     };
@@ -361,7 +358,6 @@ export class Ledger {
     for (const [tag, version] of stored) this.stored.set(tag, version);
     this.#lostAt = this.#options.loop.at;
     this.#options.mails.forget();
-    this.#forgetLostEdits();
     this.#lastNumber = lastNumber;
     if (snapshot !== null) for (const listener of this.listeners) listener.lost?.();
   }
@@ -558,12 +554,6 @@ export class Ledger {
     return this.#editedBodies.get(tag)?.some((edit) => edit.version === version) === true;
   }
 
-  /** An edit that the store has lost: calls with the body before it are right again. */
-  #forgetLostEdits(): void {
-    for (const [key, { version }] of this.edits)
-      if ((this.entries.get(key)?.version ?? 0) < version) this.edits.delete(key);
-  }
-
   edited(item: EditedItem, outcome: EditOutcome): void {
     const entry = this.#named(item, outcome.kind);
     if (entry === undefined) return;
@@ -588,7 +578,6 @@ export class Ledger {
     entry.origin = 0;
     const edits = this.#editedBodies.get(entry.tag) ?? [];
     this.#editedBodies.set(entry.tag, [...edits, { version: outcome.version, body: entry.body }]);
-    this.edits.set(entry.key, { version: outcome.version, tag: entry.tag });
   }
 
   /** Dead letters that a bulk call made ready; `stored`: by key, what the store holds after it. */

@@ -28,10 +28,6 @@ export class Ledgers {
     return this.#joined(({ stored }) => stored);
   }
 
-  get edits(): ReadonlyMap<string, { readonly version: number; readonly tag: string }> {
-    return this.#joined(({ edits }) => edits);
-  }
-
   get lost(): ReadonlyMap<string, number> {
     return this.#joined(({ lost }) => lost);
   }
