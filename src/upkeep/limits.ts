@@ -78,11 +78,6 @@ export const upkeepLimits = {
   quietMs: 60_000,
   /** Topics of one receiver with an incident each; more are one incident of the receiver. */
   ownIncidentsMax: 3,
-  /** Topics with an open incident whose deliveries by other instances are read at a check: a query each. */
-  deliveriesReadMax: 50,
-  /** A call is in the statistics that instances share after at most this time: a notifier sends its counters
-   *  each second, and dq-upkeep writes them each countersToRegistryMs. */
-  statsDelayMs: 15_000,
   /** Incidents of receivers that last at once; one more is about all others. */
   failingIncidentsMax: 20,
   /** A pause with due jobs that is longer may be forgotten; how often that is looked at, and for how many

@@ -41,7 +41,7 @@ export interface WatchTimes {
 }
 
 export interface TopicWatchOptions
-  extends Pick<RoleContext, 'topics' | 'clock' | 'log' | 'leader' | 'owner' | 'registry'> {
+  extends Pick<RoleContext, 'topics' | 'clock' | 'log' | 'leader' | 'owner'> {
   readonly questions: Pick<MasterQuestions, 'ask'>;
   readonly store: Pick<Store, 'admin' | 'jobs'>;
   readonly incidents: Pick<Incidents, 'begin' | 'end' | 'open' | 'isOpen'>;
@@ -72,8 +72,6 @@ export class TopicWatch extends Agent {
   #answersSince: ReadonlyMap<string, number> = new Map();
   /** topic → a success since the last check: notifiers forget theirs when they end */
   readonly #delivered = new Map<string, number>();
-  /** topic of an open incident → jobs that all instances have delivered, at the last check */
-  #deliveries: ReadonlyMap<string, number> = new Map();
   /** about → the newest success since the incident began */
   #successes: ReadonlyMap<string, number> = new Map();
   /** about → monotonicNow() of the first check in a row that found no failures any more */
@@ -167,8 +165,7 @@ export class TopicWatch extends Agent {
         this.#isRecent(lastSuccessAt) ? [[origin, this.#answersSince.get(origin) ?? lastSuccessAt ?? 0]] : [],
       ),
     );
-    const deliveries = await this.#deliveriesOf(open, failures, counted.topics);
-    this.#noteSuccesses(open, failures, parts, deliveries);
+    this.#noteSuccesses(open, failures, parts);
     const failing = this.#failing(failures, counted.topics);
     for (const { about } of open.filter((one) => one.about !== '')) {
       const recovery = isOrigin(about)
@@ -196,45 +193,8 @@ export class TopicWatch extends Agent {
       if (!incidents.isOpen(failure(about))) this.#quietSince.delete(about);
   }
 
-  /** Successful calls of all instances, by the statistics that they share, which are later than the failures
-   *  here: topic → when, at the earliest. */
-  async #deliveriesOf(
-    open: readonly Incident[],
-    failures: FailuresByTopic,
-    counts: Counts,
-  ): Promise<ReadonlyMap<string, number>> {
-    const { clock, leader, registry, times } = this.#options;
-    // Without MySQL there is no other instance.
-    if (leader === undefined) return new Map();
-    const names = open
-      .filter(({ about }) => about !== '')
-      .flatMap(({ about }) => (isOrigin(about) ? this.#namesOf(about, counts) : [about]));
-    const found = new Map<string, number>();
-    const later = new Map<string, number>();
-    for (const name of [...new Set(names)].slice(0, upkeepLimits.deliveriesReadMax)) {
-      const before = this.#deliveries.get(name);
-      const delivered = await registry.stats(name, 0).then(
-        (stats) => stats?.total.delivered ?? 0,
-        () => before,
-      );
-      if (delivered === undefined) continue;
-      found.set(name, delivered);
-      const at = clock.now() - upkeepLimits.statsDelayMs - times.everyMs;
-      const facts = failures.get(name);
-      const failedAt = facts === undefined ? 0 : lastFailureAt(facts);
-      if (before !== undefined && delivered > before && at > failedAt) later.set(name, at);
-    }
-    this.#deliveries = found;
-    return later;
-  }
-
   /** Successes since an incident began, by the storage clock. */
-  #noteSuccesses(
-    open: readonly Incident[],
-    failures: FailuresByTopic,
-    parts: readonly EndpointPart[],
-    deliveries: ReadonlyMap<string, number>,
-  ): void {
+  #noteSuccesses(open: readonly Incident[], failures: FailuresByTopic, parts: readonly EndpointPart[]): void {
     const { clock } = this.#options;
     const ofOrigins = new Map(parts.map(({ origin, lastSuccessAt }) => [origin, lastSuccessAt]));
     // A topic whose calls fail is counted by its notifiers.
@@ -243,15 +203,11 @@ export class TopicWatch extends Agent {
       if (origin === null || (failures.get(topic)?.failuresInRow ?? 0) > 0) continue;
       ofOrigins.set(origin, Math.max(at, ofOrigins.get(origin) ?? 0));
     }
-    for (const [topic, at] of deliveries) {
-      const origin = this.#calledOrigin(topic);
-      if (origin !== null) ofOrigins.set(origin, Math.max(at, ofOrigins.get(origin) ?? 0));
-    }
     this.#successes = new Map(
       open.flatMap(({ about, at }) => {
         const seen = isOrigin(about)
           ? [ofOrigins.get(about)]
-          : [failures.get(about)?.lastSuccessAt, this.#delivered.get(about), deliveries.get(about)];
+          : [failures.get(about)?.lastSuccessAt, this.#delivered.get(about)];
         const last = Math.max(this.#successes.get(about) ?? 0, ...seen.map((one) => one ?? 0));
         return last > at + clock.now() - wallNow() ? [[about, last]] : [];
       }),

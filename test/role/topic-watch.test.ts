@@ -315,28 +315,6 @@ describe('incidents: the end of a failing receiver', () => {
     await until('it ends', async () => (await kept()).includes(`failing ${a} over`));
     expect((await details())[1]).toBe(`instance 9 leads and reports ${a} now`);
   });
-
-  it('a successful call of another instance ends it', async () => {
-    const { time, rig, judge, kept, checked, quiet, start, upkeep } = await setUp({ t: a, u: b });
-    await upkeep.drain(2_000);
-    const none = async () => ({ instance: 0, leftMs: 0 });
-    await start({ leader: { leader: none, lead: none, giveUp: async () => {} } });
-    judge(0, 't', refused, 3);
-    judge(1, 'u', refused, 3);
-    await time.jump(failingMs);
-    await until('both begin', async () => (await kept()).length === 2);
-    await checked();
-    await time.jump(minute);
-    judge(1, 'u', refused);
-    await checked();
-    const delivered = (topic: string) => ({ topic, day: 20_260_101, name: 'delivered', n: 1 }) as const;
-    await rig.registry.addStats([delivered('t'), delivered('u')]);
-    await quiet();
-    await until('it ends', async () => (await kept()).includes(`failing ${a} over`));
-    // The call may have been before the last failure.
-    await checked();
-    expect(await kept()).not.toContain(`failing ${b} over`);
-  });
 });
 
 describe('incidents: many receivers', () => {
