@@ -194,7 +194,7 @@ function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook, questio
   configRoutes(api, questions);
   testCallRoute(api, context, questions);
   metricsRoute(api, questions);
-  ruleRoute(api);
+  ruleRoute(api, context);
   longWorkRoutes(api, context, questions);
   openapiRoute(api);
 }

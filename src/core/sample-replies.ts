@@ -1,7 +1,9 @@
 // Judges sample replies as the notifier judges a reply: a rule that is written the wrong way round shows
 // before the first job. Pure.
 
+import type { AttemptReason } from './job.ts';
 import { limits } from './limits.ts';
+import { ReplyFacts, ruleValues } from './rule/reply-rule.ts';
 import { type RuleSample, samplesOf } from './rule/rule-samples.ts';
 import type { TopicJson } from './topic/settings.ts';
 import { topicDefaults } from './topic/topic.ts';
@@ -13,6 +15,7 @@ import {
   type Settlement,
   settle,
   type Verdict,
+  viewOf,
 } from './verdict.ts';
 
 /** The replies that every topic is tried with. */
@@ -29,7 +32,7 @@ export interface JudgedSample {
   readonly next: Settlement['kind'];
 }
 
-type Judging = Pick<
+export type Judging = Pick<
   TopicJson,
   'okStatus' | 'emptyReply' | 'retryIf' | 'deadIf' | 'againIf' | 'againAfter' | 'maxAttempts'
 >;
@@ -64,7 +67,46 @@ function judgeSample(topic: Judging, rules: ReplyRules, sample: RuleSample): Jud
   return { name, verdict, next: settlement.kind };
 }
 
-const replied = ({ status, text, headers }: RuleSample): CallReply => ({
+export const replyVerdicts = ['dead', 'again', 'retry', 'done'] as const;
+
+export interface TriedReply {
+  /** what dq does with the job */
+  readonly verdict: (typeof replyVerdicts)[number];
+  /** the field of the topic, or the header of the reply, that decided; null: no check matched */
+  readonly by: string | null;
+  /** of each reference of the rules */
+  readonly values: Readonly<Record<string, unknown>>;
+}
+
+/** How the topic judges one reply. */
+export function tryReply(topic: Judging, rules: ReplyRules, sample: Omit<RuleSample, 'name'>): TriedReply {
+  const { verdict, next } = judgeSample(topic, rules, { ...sample, name: '' });
+  const facts = new ReplyFacts(viewOf(replied(sample), sample.attempt));
+  const given = [rules.deadIf, rules.againIf, rules.retryIf].filter((rule) => rule !== null);
+  return {
+    verdict: ({ bury: 'dead', again: 'again', retry: 'retry', ack: 'done' } as const)[next],
+    by: decidedBy(verdict, next),
+    values: Object.assign({}, ...given.map((rule) => ruleValues(rule, facts))),
+  };
+}
+
+const fieldOf: Readonly<Partial<Record<AttemptReason, string>>> = {
+  status: 'okStatus',
+  reply_too_large: 'retryIf',
+  empty_reply: 'emptyReply',
+  rule: 'retryIf',
+  bad_again: 'dq-again',
+};
+
+function decidedBy(verdict: Verdict, next: Settlement['kind']): string | null {
+  if (verdict.outcome === 'delivered') return null;
+  if (verdict.outcome === 'again') return verdict.by;
+  const { noMoreAttempts, reason } = verdict;
+  if (noMoreAttempts === null) return next === 'bury' ? 'maxAttempts' : (fieldOf[reason] ?? reason);
+  return { dead_rule: 'deadIf', gone: 'status 410', no_retry: 'dq-no-retry' }[noMoreAttempts];
+}
+
+const replied = ({ status, text, headers }: Omit<RuleSample, 'name'>): CallReply => ({
   kind: 'replied',
   status,
   text,

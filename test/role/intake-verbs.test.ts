@@ -227,6 +227,39 @@ describe('POST /v1/rules/test', () => {
     });
   });
 
+  it('judges the reply as a topic or a draft does, and says what decides', async () => {
+    const rules = { deadIf: '{status}==400 || {res.code}=="E_ARG"', retryIf: '{res.code}!==0' };
+    const poll = { againIf: '{res.state}=="pending"', againAfter: '{res.wait}s', okStatus: ['2xx', '410'] };
+    const topic = { topic: 'judging', callbackUrl: 'http://127.0.0.1:9/', ...rules, ...poll };
+    await dq.api('POST', '/v1/topics', topic);
+    for (const [status, body, verdict, by, headers = {}] of [
+      [400, '{}', 'dead', 'deadIf'],
+      [200, '{"code":"E_ARG"}', 'dead', 'deadIf'],
+      [410, '{"code":1}', 'dead', 'status 410'],
+      [500, '{"state":"pending","wait":5}', 'again', 'againIf'],
+      [500, '', 'again', 'dq-again', { 'DQ-Again': '10m' }],
+      [200, '{"code":0}', 'retry', 'dq-again', { 'dq-again': '600' }],
+      [500, '{"code":0}', 'retry', 'okStatus'],
+      [200, '{"code":1}', 'retry', 'retryIf'],
+      [500, '', 'dead', 'dq-no-retry', { 'dq-no-retry': 'true' }],
+      [200, '{"code":0}', 'done', null],
+    ] as const) {
+      const asked = { status, body, headers };
+      for (const by_ of [{ topic: 'judging' }, { draft: { ...rules, ...poll } }])
+        expect((await ask({ ...asked, ...by_ })).body, `${status} ${body}`).toMatchObject({ verdict, by });
+    }
+    const once = { topic: 'judging', draft: { maxAttempts: 1 }, status: 500, body: '' };
+    expect((await ask(once)).body).toMatchObject({ verdict: 'dead', by: 'maxAttempts' });
+    expect((await ask({ topic: 'judging', body: '{"code":7}' })).body.values).toEqual({
+      ...{ '{status}': 200, '{res.code}': 7, '{res.state}': null },
+    });
+    expect(await ask({ topic: 'absent', body: '' })).toMatchObject(problem(404, 'topic_not_found'));
+    expect(await ask({ draft: { deadIf: '1==' }, body: '' })).toMatchObject(
+      problem(400, 'invalid', 'deadIf'),
+    );
+    expect(await ask({ draft: {}, rule: '1==1', body: '' })).toMatchObject(problem(400, 'invalid', 'rule'));
+  });
+
   it('names the position of a mistake, and every wrong field', async () => {
     expect(await ask({ rule: '{res.code} =! 5', body: '' })).toMatchObject({
       status: 400,

@@ -3,6 +3,7 @@
 
 import { type TSchema, type TUnsafe, Type } from 'typebox';
 import { jobStates } from '../../core/job.ts';
+import { replyVerdicts } from '../../core/sample-replies.ts';
 import { type TopicField, textOf } from '../../core/topic/field-kinds.ts';
 import { topicColumns, topicFields, topicStates } from '../../core/topic/fields.ts';
 import { apiName, type TopicJson } from '../../core/topic/settings.ts';
@@ -319,7 +320,24 @@ export const SecretInput = closed({ secret: Type.Optional(TopicSecret) }, { titl
 
 const RuleTest = closed(
   {
-    rule: text('the retry rule', '{res.code}!=200'),
+    rule: Type.Optional(text('one rule to evaluate; instead of topic and draft', '{res.code}!=200')),
+    topic: Type.Optional(text('topic that judges the reply', 'order.close')),
+    draft: Type.Optional(
+      Type.Object(
+        {},
+        {
+          additionalProperties: true,
+          description: 'fields of a topic, as in PATCH, in place of those of `topic` or of the defaults',
+          examples: [{ deadIf: '{res.code}=="E_ARG"' }],
+        },
+      ),
+    ),
+    headers: Type.Optional(
+      Type.Record(Type.String(), Type.String(), {
+        description: 'headers of the reply, by name',
+        examples: [{ 'dq-again': '10m' }],
+      }),
+    ),
     status: Type.Optional(
       Type.Integer({
         minimum: 100,
@@ -336,9 +354,20 @@ const RuleTest = closed(
 
 const RuleResult = closed(
   {
-    retry: flag('dq would retry', true),
+    retry: Type.Optional(flag('of a rule: whether it is true', true)),
+    verdict: Type.Optional(
+      Type.Enum([...replyVerdicts], {
+        description: 'of a topic or draft: what dq would do with a job after its first attempt',
+      }),
+    ),
+    by: Type.Optional(
+      textOrNull(
+        'of a topic or draft: the field or reply header that decides; null: no check matches',
+        'deadIf',
+      ),
+    ),
     values: Type.Record(Type.String(), Type.Unknown(), {
-      description: 'value of each reference of the rule, in a first attempt and without reply headers',
+      description: 'value of each reference of the rules, in a first attempt',
       examples: [{ 'res.code': 500 }],
     }),
   },
@@ -348,7 +377,7 @@ const RuleResult = closed(
 export const testRuleSchema = {
   operationId: 'testRule',
   tags: ['operation'],
-  summary: 'Evaluate a retry rule on a reply',
+  summary: 'Evaluate a rule on a reply, or judge the reply as a topic does',
   body: RuleTest,
-  response: { 200: reply('the result', RuleResult), ...problems(413, 415) },
+  response: { 200: reply('the result', RuleResult), ...problems(404, 413, 415) },
 };

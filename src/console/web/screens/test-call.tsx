@@ -121,7 +121,9 @@ function Result({ request, reply, phases, verdict, ruleValues, notifier }: TestC
         <Pill colour={done ? 'done' : next === 'bury' ? 'dead' : 'retry'}>
           {done
             ? t(reply === null ? 'test_message_confirmed' : 'test_call_success')
-            : (reason ?? t('test_call_not_started'))}
+            : outcome === 'again'
+              ? t('verdict_again')
+              : (reason ?? t('test_call_not_started'))}
         </Pill>
         {reply === null ? null : <span class="mono">{reply.status}</span>}
         <span class="mono">{`${number(phases.totalMs)} ${t('unit_ms')}`}</span>

@@ -577,7 +577,7 @@ function Beside({ values, children }: { values: Values; children?: ComponentChil
   const total = (waits ?? []).reduce((sum, wait) => sum + wait, 0);
   return (
     <div class="c5 stack">
-      {deliveryOf(values) === 'push' ? <RuleTest rule={values['retryIf'] ?? ''} /> : null}
+      {deliveryOf(values) === 'push' ? <RuleTest values={values} /> : null}
       <Card
         title={t('retry_schedule')}
         note={waits === null ? undefined : t('schedule_note', { count: maxAttempts, time: duration(total) })}
@@ -591,14 +591,32 @@ function Beside({ values, children }: { values: Values; children?: ComponentChil
   );
 }
 
-function RuleTest({ rule }: { rule: string }) {
+const ruleFields = ['deadIf', 'againIf', 'retryIf'] as const;
+const judgingFields = fields.filter(({ name }) =>
+  [...ruleFields, 'againAfter', 'okStatus', 'emptyReply'].some((judging) => judging === name),
+);
+const verdictLooks = {
+  dead: ['dead', 'verdict_dead'],
+  again: ['retry', 'verdict_again'],
+  retry: ['retry', 'verdict_retry'],
+  done: ['done', 'verdict_ack'],
+} as const;
+
+function RuleTest({ values }: { values: Values }) {
   const [status, setStatus] = useState('200');
   const [body, setBody] = useState('{"code": 500}');
   // dq rejects what is not a number, and names the field.
-  const json = { rule, body, status: /^\d+$/.test(status) ? Number(status) : status };
-  const draft = rule.trim() === '' ? null : json;
-  const { data: result, error } = usePreview<ReplyOf<typeof testRuleSchema>>('/v1/rules/test', draft);
-  const position = error?.errors.find(({ field }) => field === 'rule')?.position;
+  const hasRule = ruleFields.some((name) => (values[name] ?? '').trim() !== '');
+  const draft = Object.fromEntries(
+    judgingFields.map((field) => [field.name, memberOf(field, values[field.name] ?? '')]),
+  );
+  const json = { draft, body, status: /^\d+$/.test(status) ? Number(status) : status };
+  const path = '/v1/rules/test';
+  const { data: result, error } = usePreview<ReplyOf<typeof testRuleSchema>>(path, hasRule ? json : null);
+  const wrong = error?.errors.find(({ field }) => ruleFields.some((name) => name === field));
+  const position = wrong?.position;
+  const rule = wrong === undefined ? '' : (values[wrong.field] ?? '');
+  const [colour, word] = verdictLooks[result?.verdict ?? 'done'];
   return (
     <Card title={t('test_rule')} note={t('test_rule_note')}>
       <div class="body stack">
@@ -607,12 +625,11 @@ function RuleTest({ rule }: { rule: string }) {
           <Field label={t('sample_reply')} isWide rows={4} value={body} onType={setBody} />
         </div>
         <div role="status">
-          {rule.trim() === '' ? <p class="faint">{t('rule_absent')}</p> : null}
+          {hasRule ? null : <p class="faint">{t('rule_absent')}</p>}
           {result === null ? null : (
             <div class="verdict">
-              <Pill colour={result.retry ? 'retry' : 'done'}>
-                {t(result.retry ? 'verdict_retry' : 'verdict_ack')}
-              </Pill>
+              <Pill colour={colour}>{t(word)}</Pill>
+              {result.by == null ? null : <span class="mono">{result.by}</span>}
               {Object.entries(result.values).map(([name, value]) => (
                 <span key={name} class="mono">{`${name} = ${JSON.stringify(value)}`}</span>
               ))}

@@ -266,6 +266,8 @@ export const texts = {
   test_rule_note: ['updates as you type', '输入时更新'],
   sample_status: ['Status', '状态码'],
   sample_reply: ['Sample reply', '示例应答'],
+  verdict_dead: ['Dead letter', '死信'],
+  verdict_again: ['Snooze', '推迟'],
   verdict_retry: ['Retry', '重试'],
   verdict_ack: ['Delivered', '已投递'],
   rule_absent: ['Without a rule the status alone decides.', '没有规则时只看状态码。'],
