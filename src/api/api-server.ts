@@ -90,6 +90,7 @@ export class ApiServer {
           refusesUrl: (url) => egress.refusesUrl(url),
           brokers: brokersOf(config.brokers),
           hooks: hookNamesOf(config['alerts.hooks']),
+          historyMs: config['history.retention'],
         },
         isReadOnly,
       },

@@ -292,7 +292,7 @@ function topicInput(callbackUrl: string, secret: string) {
       backoff: ['1s', '2s', '5s', '10s'],
     },
     // The notifiers let this receiver pass (trial-pass.ts).
-    { refusesUrl: () => null, brokers: new Map(), hooks: new Set() },
+    { refusesUrl: () => null, brokers: new Map(), hooks: new Set(), historyMs: 0 },
     true,
   );
   if (!parsed.ok) throw parsed.error;

@@ -44,6 +44,8 @@ export const limits = {
   /** Bytes of the records that one call of the registry returns, or of the bodies of a page: 1,000 bodies of
    *  64 KiB would exceed frameBytesMax. */
   schedulesBytesMax: 4 * 1024 * 1024,
+  /** The shortest idempotency window; a repeat of a producer comes later. */
+  windowMsMin: 1_000,
   /** Bound of maxAttempts, of a topic and of a job: one byte of the extension block. */
   attemptsMax: 100,
   /** Hooks of a topic, and of the configuration: each is one request per mail, and they run at once. */

@@ -52,6 +52,9 @@ export interface PushJob extends JobKey {
   /** The options of the job (core/extension.ts); absent or null without one. pullOwner reserves it for its
    *  own lease, whatever it requests. Retries and new versions keep the block. */
   readonly extension?: Buffer | null | undefined;
+  /** Absent, 0: none. While the id has no live job, and its last job ended or died less than this time ago, the
+   *  push stores nothing, in every mode. A store that keeps no history knows dead letters alone. */
+  readonly windowMs?: number | undefined;
   /** Of an imported job: epoch ms, a later moment becomes now; absent: now */
   readonly acceptedAt?: number | undefined;
   /** Of an imported job: its failed attempts, 0 … 65,535; absent: 0 */
@@ -92,6 +95,14 @@ export type PushOutcome =
       readonly version: Version;
       readonly dueAt: number;
       readonly state: JobState;
+    }
+  /** The window of the push: the last job of the id stays ended or dead. */
+  | {
+      readonly kind: 'ended';
+      readonly version: Version;
+      readonly dueAt: number;
+      readonly state: EndState | 'dead';
+      readonly endedAt: number;
     }
   /** `id`: as above */
   | (StoreFailure & { readonly id?: string });

@@ -26,6 +26,8 @@ export interface LeavingState {
   readonly total: number | null;
   /** a move that has ended here, and may be open in the target */
   readonly ended: number | null;
+  /** when the last job ended here, of those in its history (epoch ms); null: it has none */
+  readonly lastEndAt: number | null;
 }
 
 /** Of an id: its job as it is, `reserved`, or null without one. */

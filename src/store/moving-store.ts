@@ -23,7 +23,7 @@ import type {
 } from '../ports/job-store.ts';
 import type { Arrivals, Found, LeavingJob, LeavingJobs, LeavingState } from '../ports/leaving.ts';
 import { leavingFailure, StoreError, type StoreFailure } from '../ports/store-error.ts';
-import { monotonicNow, sleep } from '../runtime/time.ts';
+import { monotonicNow, sleep, wallNow } from '../runtime/time.ts';
 import { storeLimits } from './limits.ts';
 
 /** The jobs.db of this instance. */
@@ -52,6 +52,8 @@ export class MovingStore {
   #phase: Phase = 'held';
   /** Of a damaged file nothing can be read or moved: Redis does not wait for it. It may be repaired. */
   #isDamaged = false;
+  /** when the last job ended in jobs.db; of no effect while it has jobs, whose ends follow */
+  #lastEndAt: number | null = null;
   #lookedAt = Number.NEGATIVE_INFINITY;
   #looking: Promise<void> | null = null;
 
@@ -100,7 +102,9 @@ export class MovingStore {
 
   async #read(): Promise<void> {
     try {
-      this.#phase = phaseOf(await this.calls.state());
+      const state = await this.calls.state();
+      this.#phase = phaseOf(state);
+      this.#lastEndAt = state.lastEndAt;
       this.#isDamaged = false;
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
@@ -138,8 +142,43 @@ export class MovingStore {
     };
   }
 
-  /** No caller knows a generated id yet: it is in no jobs.db. */
+  /** A push with a window stores nothing where its last job ended in jobs.db, whose history stays there. */
   async #push(items: readonly PushJob[], onStored?: OnStored): Promise<readonly PushOutcome[]> {
+    if (items.every(({ windowMs }) => windowMs === undefined)) return this.#pushAnywhere(items, onStored);
+    const outcomes = await Promise.all(items.map((item) => this.#lastEnd(item)));
+    const open = [...items.keys()].filter((at) => outcomes[at] === null);
+    const placeOf = (at: number) => open[at] as number;
+    const rest = await this.#pushAnywhere(
+      open.map((at) => items[at] as PushJob),
+      onStored && ((at, outcome) => onStored(placeOf(at), outcome)),
+    );
+    return outcomes.map((outcome, at) => outcome ?? (rest[open.indexOf(at)] as PushOutcome));
+  }
+
+  /** null: the push has no window, or is to look for its job and its end in Redis. */
+  async #lastEnd(job: PushJob): Promise<PushOutcome | null> {
+    const { windowMs } = job;
+    if (windowMs === undefined || this.#isDamaged) return null;
+    const phase = await this.look();
+    // The clock of jobs.db.
+    const since = wallNow() - windowMs;
+    if (phase === 'none' && (this.#lastEndAt ?? Number.NEGATIVE_INFINITY) <= since) return null;
+    try {
+      const ended = await this.#source.history.get(job);
+      if (ended === null || ended.endedAt <= since) return null;
+      // Of an id that Redis knows, the last job is there. In this order: it can end between the two.
+      const { jobs, history } = this.#target;
+      if ((await jobs.get(job)) !== null || (await history.get(job)) !== null) return null;
+      const { version, dueAt, state, endedAt } = ended;
+      return { kind: 'ended', version, dueAt, state, endedAt };
+    } catch (error) {
+      if (error instanceof StoreError) return notApplied(error.failure);
+      throw error;
+    }
+  }
+
+  /** No caller knows a generated id yet: it is in no jobs.db. */
+  async #pushAnywhere(items: readonly PushJob[], onStored?: OnStored): Promise<readonly PushOutcome[]> {
     const { jobs } = this.#target;
     const isFinal = this.#phase === 'none' && !this.#isDamaged;
     if (isFinal || items.every(({ anotherId }) => anotherId !== undefined)) return jobs.push(items, onStored);

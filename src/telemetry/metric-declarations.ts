@@ -74,7 +74,7 @@ const compatVerbs: Readonly<Record<string, readonly string[]>> = {
 
 export const metricDeclarations = {
   dq_pushes_total: counter('Pushes; each job of a batch counts', [
-    ['outcome', ['stored', 'replaced', 'kept', 'refused', 'not_stored', 'unknown']],
+    ['outcome', ['stored', 'replaced', 'kept', 'ended', 'refused', 'not_stored', 'unknown']],
   ]),
   dq_push_seconds: histogram('From the end of the request to its reply, fsync included', waitBounds),
   dq_http_requests_total: counter('Replies of the HTTP API, without those of the console', [

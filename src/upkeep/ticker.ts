@@ -241,7 +241,7 @@ export class Ticker extends Agent {
         counters.add(job.topic, 'pushed');
         metrics.count('dq_pushes_total', 1, 'stored');
       }
-      if (kind === 'stored' || kind === 'kept') return [end];
+      if (kind === 'stored' || kind === 'kept' || kind === 'ended') return [end];
       // Free at once, and not stored: the same instant again.
       return kind === 'not_stored'
         ? [{ ...end, nextAt: end.dueAt, madeAt: null, problem: 'not stored yet' }]

@@ -14,7 +14,7 @@ import { skipBlank } from '../core/json-span.ts';
 import { hasByteOrderMark } from '../core/json-text.ts';
 import { limits } from '../core/limits.ts';
 import { backoffJson, parseBackoff } from '../core/topic/backoff.ts';
-import { readNumber } from '../core/topic/field-kinds.ts';
+import { readNumber, readWindow } from '../core/topic/field-kinds.ts';
 import { refuseNoPause } from '../core/topic/settings.ts';
 import type { PlainTopic } from '../core/topic/topic.ts';
 import { readTraceContext } from '../core/trace-context.ts';
@@ -29,6 +29,8 @@ export interface PushRequest {
   readonly delay: string | undefined;
   readonly at: string | undefined;
   readonly mode: string | undefined;
+  /** a duration, in place of the topic's window */
+  readonly idempotency?: string | undefined;
   /** the times come from a query, where the + before an offset is decoded to a space */
   readonly inQuery: boolean;
   /** of the request; null = not given, and not sent on */
@@ -59,20 +61,30 @@ export function isImport({ acceptedAt, failures }: PushRequest): boolean {
   return acceptedAt !== undefined || failures !== undefined;
 }
 
-/** What a push is judged by, beside its topic. */
-export interface PushTerms {
+/** What a body is judged by, beside its topic. */
+export interface ContentTerms {
   /** epoch ms; bounds `at` and `deadline` */
   readonly nowMs: number;
   /** limits.bodyBytes */
   readonly bodyBytesMax: number;
 }
 
+/** What a push is judged by, beside its topic. */
+export interface PushTerms extends ContentTerms {
+  /** history.retention, ms */
+  readonly historyMs: number;
+}
+
 /** `nowMs`: for a caller that has already read the storage clock. */
 export function pushTerms(
-  role: { readonly clock: { now(): number }; readonly config: Pick<Config, 'limits.bodyBytes'> },
+  role: {
+    readonly clock: { now(): number };
+    readonly config: Pick<Config, 'limits.bodyBytes' | 'history.retention'>;
+  },
   nowMs = role.clock.now(),
 ): PushTerms {
-  return { nowMs, bodyBytesMax: role.config['limits.bodyBytes'] };
+  const { config } = role;
+  return { nowMs, bodyBytesMax: config['limits.bodyBytes'], historyMs: config['history.retention'] };
 }
 
 /** Returns the job of a valid request; throws DqError for an invalid one. */
@@ -93,6 +105,7 @@ export function acceptJob(request: PushRequest, topic: PlainTopic, terms: PushTe
     id,
     when,
     mode,
+    windowMs: readPushWindow(request, topic, terms),
     priority: topic.priority,
     contentType: request.contentType,
     body: request.body,
@@ -100,6 +113,21 @@ export function acceptJob(request: PushRequest, topic: PlainTopic, terms: PushTe
     ...(isImport(request) ? readPast(request) : {}),
     anotherId: request.id === undefined ? newJobId : undefined,
   };
+}
+
+/** undefined: without a window. No job has ended under an id that dq makes. Throws DqError. */
+function readPushWindow(
+  { id, idempotency }: PushRequest,
+  topic: PlainTopic,
+  { historyMs }: PushTerms,
+): number | undefined {
+  if (idempotency === undefined) return id === undefined ? undefined : topic.idempotencyMs || undefined;
+  const errors = new FieldErrors();
+  const windowMs = readWindow(idempotency, 'idempotency', errors, historyMs);
+  errors.throwIfAny();
+  if (id === undefined && windowMs !== 0)
+    throw invalidField('idempotency', 'needs an id; dq recognises a repeat by it');
+  return windowMs || undefined;
 }
 
 /** null: without options. Throws DqError. */
@@ -229,7 +257,7 @@ const contentTypePattern = /^[\x21-\x7e][\x20-\x7e]*$/;
 export function checkContent(
   { contentType, body, isLiteral }: Pick<PushRequest, 'contentType' | 'body' | 'isLiteral'>,
   topic: Pick<PlainTopic, 'topic' | 'format'>,
-  { nowMs, bodyBytesMax }: PushTerms,
+  { nowMs, bodyBytesMax }: ContentTerms,
 ): void {
   if (body.length > bodyBytesMax) {
     const message = `larger than ${bodyBytesMax} bytes (limits.bodyBytes)`;
@@ -274,6 +302,7 @@ export const batchMembers: ReadonlySet<string> = new Set([
   'delay',
   'at',
   'mode',
+  'idempotency',
   'body',
   'contentType',
   'lease',
@@ -345,12 +374,16 @@ function malformed(message: string): DqError {
   return new DqError('malformed_json', message, { errors: [error] });
 }
 
+/** The push succeeded: the id has its job, or had it within the window of the push. */
+export type AcceptedPush = Extract<PushOutcome, { readonly kind: 'stored' | 'kept' | 'ended' }>;
+
+export function isAccepted(outcome: PushOutcome): outcome is AcceptedPush {
+  return outcome.kind === 'stored' || outcome.kind === 'kept' || outcome.kind === 'ended';
+}
+
 /** The error of a failed push. For an unknown outcome it has the job's id, so the caller can push the same
  *  id again. */
-export function pushRejection(
-  outcome: Exclude<PushOutcome, { kind: 'stored' | 'kept' }>,
-  job: PushJob,
-): DqError {
+export function pushRejection(outcome: Exclude<PushOutcome, AcceptedPush>, job: PushJob): DqError {
   switch (outcome.kind) {
     case 'job_exists':
       return new DqError(

@@ -12,7 +12,7 @@ import type { ScheduleRecord, StoredSchedule } from '../core/schedule-record.ts'
 import { scheduleNamePattern } from '../core/schedule-record.ts';
 import type { PlainTopic } from '../core/topic/topic.ts';
 import type { Registry } from '../ports/registry.ts';
-import { checkContent, type PushTerms } from './accept-job.ts';
+import { checkContent, type ContentTerms } from './accept-job.ts';
 
 /** As the API names the members; absent ones keep their value, or take their default. */
 export interface ScheduleInput {
@@ -121,7 +121,7 @@ export function nextOf(record: ScheduleRecord, now: number): number | null {
 export function checkSchedule(
   { body, isBase64, contentType }: ScheduleRecord,
   topic: Pick<PlainTopic, 'topic' | 'format'>,
-  terms: PushTerms,
+  terms: ContentTerms,
 ): void {
   const bytes = Buffer.from(body, isBase64 ? 'base64' : 'utf8');
   checkContent({ contentType, body: bytes, isLiteral: true }, topic, terms);

@@ -186,6 +186,7 @@ function readPush(item: Item, errors: FieldErrors): BatchPush | null {
     delay: item.textOrNumber('delay'),
     at: item.textOrNumber('at'),
     mode: item.text('mode'),
+    idempotency: item.textOrNumber('idempotency'),
     contentType: item.text('contentType') ?? 'application/json',
     lease: item.textOrNumber('lease'),
     maxAttempts: item.textOrNumber('maxAttempts'),

@@ -54,6 +54,9 @@ export class Model extends ModelState {
       const { version, dueAt, state } = old;
       return { kind: pushed.mode === 'keep' ? 'kept' : 'job_exists', version, dueAt, state };
     }
+    const last = live ? null : this.lastEnd(pushed);
+    if (last !== null && this.now() - last.endedAt < (pushed.windowMs ?? 0))
+      return { kind: 'ended', ...last };
     if (old !== undefined) this.remove(old);
     this.ended.delete(this.nameOf(pushed));
     const now = this.now();
@@ -77,6 +80,17 @@ export class Model extends ModelState {
     const state = job.state === 'ready' ? 'ready' : 'delayed';
     const inFlight = live && old.state === 'reserved';
     return { kind: 'stored', version, dueAt: job.dueAt, state, replaced: live, inFlight };
+  }
+
+  /** Of the last job of an id without a live one; null: not known. */
+  lastEnd(key: JobKey): Omit<Extract<port.PushOutcome, { kind: 'ended' }>, 'kind'> | null {
+    const dead = this.jobs.get(this.nameOf(key));
+    if (dead !== undefined && dead.deadAt !== null)
+      return { version: dead.version, dueAt: dead.dueAt, state: 'dead', endedAt: dead.deadAt };
+    const entry = this.ended.get(this.nameOf(key));
+    if (entry === undefined) return null;
+    const { version, dueAt, state, endedAt } = entry;
+    return { version, dueAt, state, endedAt };
   }
 
   get(key: JobKey): JobSnapshot | null {

@@ -142,6 +142,7 @@ export class RandomOperations extends Dice {
       ...this.#content(),
       ...(this.chance(0.1) ? { acceptedAt: this.#now() - 500 + this.below(1_000) } : {}),
       ...(this.chance(0.1) ? { failures: this.below(4) } : {}),
+      ...(this.chance(0.3) ? { windowMs: this.pick([1, 100, 2_000]) } : {}),
     }));
     return { what: 'push', given: jobs, call: (store) => store.jobs.push(jobs) };
   }

@@ -9,6 +9,7 @@ import type { Case } from './trial.ts';
 const titles = [
   'push: stores a job due now as ready',
   'push: stores a job due later as delayed',
+  'push with a window: each item of a call has its own',
   'cancel: returns an outcome per item',
   'promote: moves only due jobs',
   'reserve: leases a ready job and keeps its body',

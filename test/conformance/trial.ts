@@ -96,6 +96,7 @@ export interface Pushed {
   readonly contentType?: string | null;
   readonly body?: Buffer;
   readonly extension?: Buffer | null;
+  readonly windowMs?: number;
 }
 
 export function jobOf(id: string, pushed: Pushed = {}): port.PushJob {

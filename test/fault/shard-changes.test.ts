@@ -82,6 +82,34 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     await Promise.all([older.close(), newer.close()]);
   });
 
+  it('a push with a window finds the last end at an earlier home, and no end beside a live job', async () => {
+    await emptied(servers);
+    const [a, b] = servers as [RedisServer, RedisServer];
+    const site = await openShards({ list: listOf([a]) });
+    onTestFinished(() => site.close());
+    const { jobs } = site.store;
+    const pushes = Array.from({ length: 60 }, (_, i) => jobOf(`job-${i}`, 'x', 0));
+    const windowed = pushes.map((job) => ({ ...job, windowMs: 3_600_000 }));
+    const kindsOf = (outcomes: readonly { readonly kind: string }[]) => [
+      ...new Set(outcomes.map(({ kind }) => kind)),
+    ];
+    await jobs.push(pushes);
+    await jobs.cancel(pushes);
+    site.apply(withShard(site.list, shardOf(b, 'b')));
+    const homes = new Set(pushes.map((job) => placesOf(site.list, job).home));
+    expect(homes.size).toBe(2);
+    expect(kindsOf(await jobs.push(windowed))).toEqual(['ended']);
+    expect(kindsOf(await jobs.push(pushes))).toEqual(['stored']);
+    const replaced = await jobs.push(windowed);
+    expect(replaced.filter((outcome) => outcome.kind !== 'stored' || !outcome.replaced)).toEqual([]);
+    await jobs.cancel(pushes);
+    expect(kindsOf(await jobs.push(windowed))).toEqual(['ended']);
+    // Where every shard drains, too.
+    const drained = draining(draining(site.list, 'a'.repeat(16)), 'b'.repeat(16));
+    site.apply(drained);
+    expect(kindsOf(await jobs.push(windowed))).toEqual(['ended']);
+  });
+
   it('calls to a new shard wait for its connection', async () => {
     await emptied(servers);
     const [a, b] = servers as [RedisServer, RedisServer];

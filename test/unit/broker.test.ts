@@ -95,6 +95,7 @@ describe('a topic with delivery mq', () => {
     refusesUrl: () => null,
     brokers: new Map(names.map((name) => [name, null])),
     hooks: new Set<string>(),
+    historyMs: 86_400_000,
   });
   const parse = (json: object, ...names: string[]) => parseTopicInput(json, policy(...names), true);
   function errorsOf(json: object, ...names: string[]) {

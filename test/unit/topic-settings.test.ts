@@ -15,6 +15,7 @@ const policy = {
   refusesUrl: egress.refusesUrl,
   brokers: new Map([['main', null]]),
   hooks: new Set(['ops', 'shop']),
+  historyMs: 86_400_000,
 };
 const parse = (json: unknown, complete = false) => parseTopicInput(json, policy, complete);
 

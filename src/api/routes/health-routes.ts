@@ -5,7 +5,7 @@
 import { noDeliveriesText } from '../../config/options.ts';
 import { livezSchema, readyzSchema } from '../../contract/api/daemon.ts';
 import { brokersOf } from '../../core/broker.ts';
-import { formatInstant } from '../../core/duration.ts';
+import { formatDuration, formatInstant } from '../../core/duration.ts';
 import { DqError, messageOf, wordsOf } from '../../core/errors.ts';
 import { helpOf, type Incident, openIncidents } from '../../core/incident.ts';
 import type { LeftBehind } from '../../core/left-behind.ts';
@@ -84,6 +84,7 @@ export async function readiness(role: RoleContext): Promise<{
       ...health.warnings,
       ...registryWarnings,
       ...brokerWarnings(role),
+      ...windowWarnings(role),
       ...unreadableWarnings(role),
     ],
   };
@@ -119,6 +120,18 @@ function brokerWarnings({ config, topics }: RoleContext): readonly string[] {
   if (held.length === 0) return [];
   return [
     `brokers of the configuration lacks the broker of ${firstOf(held)}; their jobs are held: add it, and reload`,
+  ];
+}
+
+/** history.retention was lowered after the windows were set. */
+function windowWarnings({ config, topics }: RoleContext): readonly string[] {
+  const historyMs = config['history.retention'];
+  const short: string[] = [];
+  for (const { topic, idempotencyMs } of topics.all())
+    if (idempotencyMs > historyMs) short.push(`${topic} (${formatDuration(idempotencyMs)})`);
+  if (short.length === 0) return [];
+  return [
+    `history.retention is ${formatDuration(historyMs)}, and shorter than the idempotency of ${firstOf(short)}: a repeat that comes later is a new job; raise the option, or lower the window`,
   ];
 }
 

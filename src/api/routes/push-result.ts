@@ -6,7 +6,7 @@ import { catalogue, type DqError } from '../../core/errors.ts';
 import { optionsIn } from '../../core/extension.ts';
 import { parentOf } from '../../core/trace-context.ts';
 import type { PushJob, PushOutcome } from '../../ports/job-store.ts';
-import { pushRejection } from '../../use-cases/accept-job.ts';
+import { type AcceptedPush, isAccepted, pushRejection } from '../../use-cases/accept-job.ts';
 import type { ApiContext } from '../api-context.ts';
 import { elapsedMs, logRequest } from '../http/request-log.ts';
 import { whyHeld } from './held-topics.ts';
@@ -34,7 +34,7 @@ export function finishPush(
   const { topic } = job;
   const id = ('id' in outcome ? outcome.id : undefined) ?? job.id;
   const { counters, metrics } = context.role;
-  if (outcome.kind !== 'stored' && outcome.kind !== 'kept') {
+  if (!isAccepted(outcome)) {
     const error = pushRejection(outcome, job);
     metrics.count('dq_pushes_total', 1, rejectionOf(error.code));
     const { status } = catalogue[error.code];
@@ -50,11 +50,17 @@ export function finishPush(
   const dueAt = formatInstant(outcome.dueAt);
   const status = stored && !replaced ? 201 : 200;
   log(context, job, id, since, status, null, version, dueAt, via);
-  const why = whyHeld(context.role, topic);
-  const held = why === null ? '' : `,"held":"${why}"`;
   // A topic name, a state, a number and a reason need no escapes.
-  const members = `"topic":"${topic}","id":${JSON.stringify(id)},"version":"${version}","state":"${outcome.state}","dueAt":"${dueAt}","replaced":${replaced},"duplicate":${!stored},"inFlight":${inFlight}${held}`;
+  const more = moreOf(context, topic, outcome);
+  const members = `"topic":"${topic}","id":${JSON.stringify(id)},"version":"${version}","state":"${outcome.state}","dueAt":"${dueAt}","replaced":${replaced},"duplicate":${!stored},"inFlight":${inFlight}${more}`;
   return { ok: true, status, members };
+}
+
+/** When the last job ended, or why the job waits. */
+function moreOf({ role }: Pick<ApiContext, 'role'>, topic: string, outcome: AcceptedPush): string {
+  if (outcome.kind === 'ended') return `,"endedAt":"${formatInstant(outcome.endedAt)}"`;
+  const why = whyHeld(role, topic);
+  return why === null ? '' : `,"held":"${why}"`;
 }
 
 function log(

@@ -139,6 +139,7 @@ function jobOf(
       delay: query.delay,
       at: query.at,
       mode: query.mode,
+      idempotency: query.idempotency,
       lease: query.lease,
       maxAttempts: query.maxAttempts,
       backoff: query.backoff === undefined ? undefined : readBackoff(query.backoff),

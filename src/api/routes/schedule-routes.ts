@@ -22,7 +22,7 @@ import { DqError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { nextTicks } from '../../core/schedule.ts';
 import type { ScheduleRecord, StoredSchedule } from '../../core/schedule-record.ts';
-import { acceptJob, pushRejection, pushTerms } from '../../use-cases/accept-job.ts';
+import { acceptJob, isAccepted, pushRejection, pushTerms } from '../../use-cases/accept-job.ts';
 import {
   changedSchedule,
   checkSchedule,
@@ -144,7 +144,7 @@ function verbRoutes(api: Api, context: ApiContext): void {
       auditNote(request, { topic: topicName, detail: { count: 1 } });
       const [outcome] = await context.role.store.jobs.push([job]);
       if (outcome === undefined) throw new DqError('unknown', 'the job may or may not be stored');
-      if (outcome.kind !== 'stored' && outcome.kind !== 'kept') throw pushRejection(outcome, job);
+      if (!isAccepted(outcome)) throw pushRejection(outcome, job);
       context.role.counters.add(topicName, 'pushed');
       return answer.code(201).send({ topic: topicName, id });
     },

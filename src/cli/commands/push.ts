@@ -17,7 +17,7 @@ import { heldWarning } from '../output/topic-words.ts';
 import { pushBatch, withoutMark } from '../push-batch.ts';
 
 /** Flags that are query parameters of a push, by the API's names. */
-const jobFlags = ['id', 'delay', 'at', 'mode', 'lease', 'maxAttempts', 'backoff', 'deadline'] as const;
+const jobFlags = ['id', 'delay', 'at', 'mode', 'idempotency', 'lease', 'maxAttempts', 'backoff', 'deadline'] as const;
 
 interface PushFlags extends DaemonOptions, Partial<Record<(typeof jobFlags)[number], string>> {
   readonly traceparent?: string;
@@ -36,6 +36,7 @@ export function register(program: Command): void {
     .option('--delay <duration>', 'wait before the callback: 30s, 10m, 1h30m')
     .addOption(atOption('time of the callback'))
     .option('--mode <mode>', 'for an id that is live: replace (default), keep, reject')
+    .option('--idempotency <duration>', 'time after the end of its id in which the push stores nothing')
     .option('--lease <duration>', 'lease of this job, for a pull topic')
     .option('--max-attempts <n>', 'attempts of this job in all; default: that of the topic')
     .option('--backoff <policy>', 'waits between attempts of this job; default: that of the topic')
@@ -49,7 +50,7 @@ export function register(program: Command): void {
     .option('--literal', 'push a body that looks like an item of a batch')
     .option(
       '--batch <file>',
-      'jobs, one JSON object {topic, id?, delay?, at?, mode?, lease?, maxAttempts?, backoff?, deadline?, body, contentType?} per line; - for standard input',
+      'jobs, one JSON object {topic, id?, delay?, at?, mode?, idempotency?, lease?, maxAttempts?, backoff?, deadline?, body, contentType?} per line; - for standard input',
     )
     .addHelpText(
       'after',
@@ -142,7 +143,9 @@ function isRefusedConnection(error: unknown): boolean {
 
 /** `dq: due at 2030-01-31T09:00:00.000Z, in 30m`: shows a delay in the wrong unit. */
 function dueOf({ json, at }: ApiReply<PushResultJson>, delay: string | undefined): string {
-  const { dueAt, state, duplicate } = json;
+  const { dueAt, state, duplicate, endedAt } = json;
+  if (endedAt !== undefined)
+    return `dq: stored nothing: the job of this id is ${state} since ${shownInstant(endedAt, process.stderr)}`;
   const kept = duplicate ? 'kept the waiting job, which is ' : '';
   if (state !== 'delayed') return `dq: ${kept}due now`;
   // The reply's Date is the daemon's clock, truncated to seconds; the clock of this machine may differ.

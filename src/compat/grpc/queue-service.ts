@@ -230,6 +230,7 @@ interface PushMessage {
   readonly at?: string;
   /** its number, if dq does not know it */
   readonly mode?: string | number;
+  readonly idempotency?: string;
   readonly lease?: string;
   readonly maxAttempts?: number;
   readonly backoff?: string;
@@ -241,7 +242,7 @@ interface PushMessage {
 /** Its backoff is text. */
 function readPush(message: Message, { metadata }: GrpcCall): BatchPush {
   const { topic = '', body, contentType, maxAttempts, mode = 'REPLACE', ...given } = message as PushMessage;
-  const { id, delay, at, lease, backoff, deadline } = given;
+  const { id, delay, at, idempotency, lease, backoff, deadline } = given;
   const text = (name: string) => metadata.get(name).map(String)[0];
   const { traceparent, tracestate } =
     given.traceparent === undefined
@@ -251,6 +252,7 @@ function readPush(message: Message, { metadata }: GrpcCall): BatchPush {
     id,
     delay,
     at,
+    idempotency,
     lease,
     backoff,
     deadline,

@@ -2,6 +2,7 @@
 
 import { Type } from 'typebox';
 import { heldReasons } from '../../core/held-topics.ts';
+import { endStates, jobStates } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import { topicFields } from '../../core/topic/fields.ts';
 import {
@@ -10,13 +11,13 @@ import {
   DueAt,
   durationText,
   flag,
+  instant,
   instantText,
   JobId,
   type JsonOf,
   Problem,
   problems,
   reply,
-  State,
   TopicName,
   text,
   textOrInteger,
@@ -28,21 +29,30 @@ const pushed = {
   topic: TopicName,
   id: JobId,
   version: Version,
-  state: State,
+  state: Type.Enum([...jobStates, ...endStates], {
+    description: 'state of the job; within the window of an ended one its end',
+  }),
   dueAt: DueAt,
   replaced: flag('the push replaced a live job of this id'),
-  duplicate: flag('mode keep: a live job of this id stayed unchanged'),
+  duplicate: flag('nothing was stored: mode keep, and a live job of this id, or the window of its last job'),
   inFlight: flag('an attempt of the replaced job is running'),
   held: Type.Optional(
     Type.Enum(heldReasons, { description: 'why dq calls no job of the topic; absent: it does' }),
   ),
+  endedAt: Type.Optional(instant('of the last job, which ended or died within the window of the push')),
 };
+
+const windowText =
+  'while the id has no live job, and its last one ended less than this time ago, the push stores nothing; default: idempotency of the topic';
 
 const PushResult = Type.Object(pushed, { title: 'PushResult' });
 export type PushResultJson = JsonOf<typeof PushResult>;
 
 const BatchItemResult = Type.Object(
-  { status: Type.Integer({ description: '201: new · 200: replaced or kept', examples: [201] }), ...pushed },
+  {
+    status: Type.Integer({ description: '201: new · 200: replaced, or nothing stored', examples: [201] }),
+    ...pushed,
+  },
   { title: 'BatchItemResult' },
 );
 
@@ -58,6 +68,7 @@ export const pushQuery = closed({
       description: 'effect when the id is live: replace it, keep the live job, or reject the push',
     }),
   ),
+  idempotency: durationText(windowText),
   lease: durationText('lease of this job, for a pull topic; default: that of the pull, or of the topic'),
   maxAttempts: Type.Optional(text('attempts of this job in all; default: that of the topic', '3')),
   backoff: Type.Optional(
@@ -83,7 +94,7 @@ export const pushSchema = {
   params: closed(topicParam),
   querystring: pushQuery,
   response: {
-    200: reply('replaced a live job, or kept it', PushResult),
+    200: reply('replaced a live job, or stored nothing', PushResult),
     201: reply('a new job', PushResult),
     ...problems(404, 409, 413, 415, 503),
   },
@@ -124,6 +135,7 @@ const BatchItem = closed(
         description: 'effect when the id is live: replace it, keep the live job, or reject the push',
       }),
     ),
+    idempotency: Type.Optional(textOrInteger(`${windowText}. A duration such as 30s, 10m, 1h30m, or 0`, '10m')),
     body: Type.Unknown({
       description:
         'any JSON value; dq delivers exactly the characters of the request. With another contentType than application/json: a string, whose text dq delivers',
@@ -178,7 +190,7 @@ const BatchItem = closed(
 
 const BatchResult = closed(
   {
-    accepted: count('items stored or kept', 2),
+    accepted: count('items stored, or that needed no job', 2),
     failed: count('items rejected', 1),
     results: Type.Array(Type.Union([BatchItemResult, Problem]), {
       description: 'one result per item, in the order of the request',

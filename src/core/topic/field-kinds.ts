@@ -11,17 +11,21 @@ import { limits } from '../limits.ts';
 import { parseAgainAfter } from '../rule/again-after.ts';
 import { evaluateRule, parseRule, type Rule } from '../rule/reply-rule.ts';
 
-/** Decides whether dq may call a URL, and knows the brokers and hooks of the configuration by name. */
+/** Decides whether dq may call a URL, knows the brokers and hooks of the configuration by name, and for how
+ *  long ended jobs stay visible. */
 export type TopicPolicy = Pick<EgressPolicy, 'refusesUrl'> & {
   readonly brokers: ReadonlyMap<string, unknown>;
   readonly hooks: ReadonlySet<string>;
+  /** history.retention, ms */
+  readonly historyMs: number;
 };
 
-/** Accepts every URL, broker and hook: of a client, which does not know those of the daemon. */
+/** Accepts every URL, broker, hook and window: of a client, which does not know those of the daemon. */
 export const anyPolicy: TopicPolicy = {
   refusesUrl: () => null,
   brokers: Object.assign(new Map<string, unknown>(), { has: () => true }),
   hooks: Object.assign(new Set<string>(), { has: () => true }),
+  historyMs: Number.POSITIVE_INFINITY,
 };
 
 export type FieldParser<T> = (
@@ -232,6 +236,35 @@ export function readDuration(
   if (parsed.value >= minMs && parsed.value <= maxMs) return parsed.value;
   const range = `${formatDuration(minMs)} to ${formatDuration(maxMs)}`;
   return errors.reject(field, `must be from ${range}, not ${formatDuration(parsed.value)}`);
+}
+
+/** A time after the end of a job in which a push of its id stores nothing; 0 = none. */
+export function idempotencyWindow(help: string, more: More = {}): TopicField<number, string> {
+  return {
+    ...more,
+    help,
+    default: 0,
+    kind: 'text',
+    bounds: `0, or ${formatDuration(limits.windowMsMin)} to \`history.retention\``,
+    schema: durationSchema,
+    parse: (value, field, errors, { historyMs }) => readWindow(value, field, errors, historyMs),
+    print: formatDuration,
+  };
+}
+
+/** dq knows the end of a job for historyMs. */
+export function readWindow(
+  value: unknown,
+  field: string,
+  errors: FieldErrors,
+  historyMs: number,
+): number | undefined {
+  const parsed = parseDuration(value);
+  if (!parsed.ok) return errors.reject(field, parsed.message);
+  const { value: ms } = parsed;
+  if (ms > historyMs) return errors.reject(field, `must be at most history.retention (${formatDuration(historyMs)})`);
+  if (ms === 0 || ms >= limits.windowMsMin) return ms;
+  return errors.reject(field, `must be 0, or at least ${formatDuration(limits.windowMsMin)}`);
 }
 
 /** The callback URL as the WHATWG parser writes it: dq dials what it has checked here. '' = none, in JSON

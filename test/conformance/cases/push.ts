@@ -1,9 +1,37 @@
 // push to each state, in each mode.
 
 import { expect } from 'vitest';
-import { type Case, dueAfter, fact, farOffMs, idsOf, jobOf, only, request, storedAs } from '../trial.ts';
+import type { PushOutcome } from '../../../src/ports/job-store.ts';
+import {
+  type Case,
+  dueAfter,
+  fact,
+  farOffMs,
+  idsOf,
+  jobOf,
+  only,
+  request,
+  storedAs,
+  type Trial,
+} from '../trial.ts';
 
 const liveStates = ['delayed', 'ready', 'reserved'] as const;
+const modes = ['replace', 'keep', 'reject'] as const;
+
+/** Each way in which a job can end, and a death. */
+const ends: Readonly<Record<Ended['state'], (trial: Trial) => Promise<unknown>>> = {
+  done: async (trial) => trial.ack(await trial.reserved('1')),
+  cancelled: async (trial) => trial.cancel(await trial.push('1').then(() => trial.known('1'))),
+  purged: async (trial) => trial.push('1').then(() => trial.admin.purgeTopic('t', 10)),
+  expired: async (trial) => {
+    const { version } = await trial.buried('1');
+    await trial.alerts.settle([version], 'sent');
+    await trial.tick();
+    return trial.dead.expire(0, 10);
+  },
+  dead: (trial) => trial.buried('1'),
+};
+type Ended = Extract<PushOutcome, { readonly kind: 'ended' }>;
 
 export const pushCases: readonly Case[] = [
   fact('push: stores a job due later as delayed', async (trial) => {
@@ -119,6 +147,75 @@ export const pushCases: readonly Case[] = [
       );
     }),
   ),
+
+  ...Object.entries(ends).map(([state, end]) =>
+    fact(`push with a window: a job that is ${state} stays so, in every mode`, async (trial) => {
+      await trial.bystanders();
+      await end(trial);
+      const endedAt = trial.now;
+      const last =
+        state === 'dead' ? await trial.known('1') : await trial.history.get({ topic: 't', id: '1' });
+      const { version, dueAt } = last ?? {};
+      await trial.clock.skip(99);
+      for (const mode of modes) {
+        const outcome = await trial.unchanged(() => trial.tryPush('1', { mode, windowMs: 100 }));
+        expect(outcome).toEqual({ kind: 'ended', version, dueAt, state, endedAt });
+      }
+      await trial.tick();
+      expect(await trial.push('1', { mode: 'reject', windowMs: 100 })).toMatchObject({ replaced: false });
+    }),
+  ),
+
+  fact('push with a window: a live job is the business of the mode', async (trial) => {
+    await trial.push('1', { windowMs: farOffMs });
+    expect(await trial.tryPush('1', { mode: 'keep', windowMs: farOffMs })).toMatchObject({ kind: 'kept' });
+    expect(await trial.tryPush('1', { mode: 'reject', windowMs: farOffMs })).toMatchObject({
+      kind: 'job_exists',
+    });
+    expect(await trial.push('1', { windowMs: farOffMs })).toMatchObject({ replaced: true });
+  }),
+
+  fact('push without a window: stores the job right after the end of its id', async (trial) => {
+    await trial.ack(await trial.reserved('1'));
+    expect(await trial.push('1')).toMatchObject({ replaced: false });
+  }),
+
+  fact('push with a window: each item of a call has its own', async (trial) => {
+    for (const id of ['1', '2', '3']) await trial.push(id).then(() => trial.cancel({ topic: 't', id }));
+    const id7 = '01989f6e-5d3a-7c01-8000-0123456789ab';
+    await trial.push(id7).then(() => trial.cancel({ topic: 't', id: id7 }));
+    await trial.clock.skip(10);
+    const apart = { body: Buffer.alloc(2_000, 7) };
+    const pushes = [
+      jobOf('1', { windowMs: 11, ...apart }),
+      jobOf('2', { windowMs: 10, ...apart }),
+      { ...jobOf('4', { windowMs: 11 }), acceptedAt: trial.now - 3, failures: 2 },
+      { ...jobOf('3', { windowMs: 11 }), acceptedAt: trial.now - 3, failures: 2 },
+      jobOf('1', { mode: 'keep', body: Buffer.from('last') }),
+      jobOf('1', { windowMs: 11 }),
+      jobOf(id7, { windowMs: 11 }),
+    ];
+    expect((await trial.jobs.push(pushes)).map(({ kind }) => kind)).toEqual([
+      'ended',
+      'stored',
+      'stored',
+      'ended',
+      'stored',
+      'stored',
+      'ended',
+    ]);
+    expect(await trial.known('1')).toMatchObject({ body: Buffer.from('body of 1') });
+    expect(await trial.known('2')).toMatchObject({ body: apart.body });
+    expect(await trial.known('4')).toMatchObject({ failures: 2, body: Buffer.from('body of 4') });
+  }),
+
+  fact('push with a window: concurrent pushes around an end store at most one job', async (trial) => {
+    const job = await trial.reserved('1');
+    const push = () => trial.tryPush('1', { mode: 'keep', windowMs: farOffMs });
+    const outcomes = await Promise.all([push(), push(), trial.ack(job), push(), push()]);
+    for (const { kind } of outcomes.filter((_, n) => n !== 2)) expect(['kept', 'ended']).toContain(kind);
+    expect(await trial.jobs.get({ topic: 't', id: '1' })).toBeNull();
+  }),
 
   fact('push keep and reject: store a job whose id is free', async (trial) => {
     expect(await trial.tryPush('1', { mode: 'keep' })).toMatchObject({ kind: 'stored', replaced: false });

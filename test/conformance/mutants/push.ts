@@ -50,6 +50,38 @@ export const pushMutants: readonly Mutant[] = [
           : outcome;
       }),
     },
+    'push with a window: a job that is done stays so, in every mode': {
+      'the window holds for one mode': change(
+        'push',
+        (right) => (pushed) => right(pushed.mode === 'replace' ? { ...pushed, windowMs: 0 } : pushed),
+      ),
+      'the window counts from the due time': change('lastEnd', (right) => (key) => {
+        const last = right(key);
+        return last === null ? null : { ...last, endedAt: last.dueAt - 1 };
+      }),
+      'the window includes its last moment': change(
+        'push',
+        (right) => (pushed) => right({ ...pushed, windowMs: (pushed.windowMs ?? -1) + 1 }),
+      ),
+    },
+    'push with a window: a job that is dead stays so, in every mode': {
+      'a dead letter does not count as an end': change(
+        'lastEnd',
+        (right) => (key) => (right(key)?.state === 'dead' ? null : right(key)),
+      ),
+    },
+    'push with a window: a job that is cancelled stays so, in every mode': {
+      'a cancelled job may be pushed again': change(
+        'lastEnd',
+        (right) => (key) => (right(key)?.state === 'cancelled' ? null : right(key)),
+      ),
+    },
+    'push without a window: stores the job right after the end of its id': {
+      'every push has a window': change(
+        'push',
+        (right) => (pushed) => right({ ...pushed, windowMs: pushed.windowMs ?? 1 }),
+      ),
+    },
     'bounds: bodies of 0 bytes, all bytes and 256 KiB stay unchanged': {
       'bodies are text': change(
         'push',

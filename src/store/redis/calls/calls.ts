@@ -16,7 +16,7 @@ import { numberIn, readChangedJobs } from './changes.ts';
 /** An item at one place of its route. */
 export interface Placed<I> {
   readonly item: I;
-  /** an earlier place, not its home: only an existing job is changed there */
+  /** Only an existing job is changed: in an earlier place, and in each after one that has the last end. */
   readonly isEarlier: boolean;
   /** above every version that the job may have had in earlier places; 0 = no earlier place was visited */
   readonly above: number;
@@ -37,6 +37,8 @@ export interface ItemCall<I, O> {
   isElsewhere?(outcome: O): boolean;
   /** whether an outcome of isElsewhere counts nevertheless if no later place has the job */
   isFallback?(outcome: O): boolean;
+  /** whether this outcome counts only if no later place has a live job */
+  isOfNoLiveJob?(outcome: O): boolean;
   readonly batches?: (items: readonly I[]) => readonly (readonly I[])[];
   /** Called with an outcome while other items of the call are pending; never with a failure, which may still
    *  change. */
@@ -51,7 +53,7 @@ interface Visit<I, O> extends Placed<I> {
   readonly route: Route;
   /** index of the place in the route: the earlier ones, then home */
   readonly step: number;
-  /** failure or fallback of an earlier place: the outcome if no other place has the job */
+  /** failure, fallback or last end of an earlier place: the outcome if no other place has the job */
   readonly otherwise: O | StoreFailure | null;
 }
 
@@ -129,7 +131,13 @@ function nextVisit<I, O>(
   const above = aboveOf(answer);
   // A push goes on to its home, which stores the job; without a home, visitAll rejects it with
   // no_active_shard.
-  if (above !== null) return { ...further(visit), above: Math.max(visit.above, above) };
+  if (above !== null) {
+    const next = { ...further(visit), above: Math.max(visit.above, above) };
+    if (visit.otherwise === null) return next;
+    return isLast ? visit.otherwise : { ...next, isEarlier: true };
+  }
+  if (!isLast && !isFailure(answer) && call.isOfNoLiveJob?.(answer as O) === true)
+    return { ...further(visit), isEarlier: true, otherwise: answer as O };
   if (call.isElsewhere === undefined) return null;
   if (isFailure(answer)) {
     if (isStaleOutcome(answer)) return null;

@@ -105,6 +105,7 @@ const push = (shards: Shards, jobs: readonly PushJob[], onEarly?: OnStored) =>
     onEarly,
     read: readPushes,
     batches: pushBatches,
+    isOfNoLiveJob: ({ kind }) => kind === 'ended',
     // A generated id lives in no earlier place.
     routeOf: (job) => {
       const route = shards.routeOf(job);

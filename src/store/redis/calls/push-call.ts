@@ -3,7 +3,7 @@
 // the same.
 
 import { latestEpochMs } from '../../../core/duration.ts';
-import { readSafe, stateCodes, writeSafe } from '../../../core/stored-codes.ts';
+import { endCodes, readSafe, stateCodes, writeSafe } from '../../../core/stored-codes.ts';
 import type { PushJob, PushOutcome } from '../../../ports/job-store.ts';
 import { keyBytesMax, writeKey } from '../scripts/keys.ts';
 import { flagsOf, hasPast, liesApart, tailBytesMax, timeOf, writeTail } from '../scripts/records.ts';
@@ -12,9 +12,11 @@ import type { Placed } from './calls.ts';
 
 const codeOf = (letter: string): number => letter.charCodeAt(0);
 const modes = { replace: codeOf('r'), keep: codeOf('k'), reject: codeOf('j') } as const;
+/** added to the letter of the mode, which becomes a capital: the window follows */
+const windowFollows = codeOf('R') - codeOf('r');
 const froms = { d: codeOf('d'), a: codeOf('a') } as const;
 /** most bytes of a job without its key and tail */
-const fixedBytes = 27;
+const fixedBytes = 33;
 
 export function pushArgs(batch: readonly Placed<PushJob>[]): readonly Arg[] {
   let bytesMax = 0;
@@ -28,9 +30,11 @@ export function pushArgs(batch: readonly Placed<PushJob>[]): readonly Arg[] {
 
 /** Returns the offset after it. */
 function writePush(text: Buffer, start: number, { item: job, isEarlier, above }: Placed<PushJob>): number {
+  const { windowMs } = job;
   let at = writeKey(text, start, job);
   // No job can have a generated id yet.
-  at = text.writeUInt8(job.anotherId === undefined ? modes[job.mode] : modes.replace, at);
+  const mode = job.anotherId === undefined ? modes[job.mode] : modes.replace;
+  at = text.writeUInt8(mode + (windowMs === undefined ? 0 : windowFollows), at);
   at = text.writeUInt8(isEarlier ? 1 : 0, at);
   at = writeSafe(text, at, above);
   at = text.writeUInt8(flagsOf(job), at);
@@ -40,13 +44,17 @@ function writePush(text: Buffer, start: number, { item: job, isEarlier, above }:
   const tailAt = at + 2;
   at = writeTail(text, tailAt, job);
   text.writeUInt16BE(at - tailAt, tailAt - 2);
-  if (!hasPast(job)) return at;
-  // Of the latest instant the script makes now.
-  const { acceptedAt = latestEpochMs, failures = 0 } = job;
-  return text.writeUInt16BE(failures, text.writeUIntBE(acceptedAt, at, 6));
+  if (hasPast(job)) {
+    // Of the latest instant the script makes now.
+    const { acceptedAt = latestEpochMs, failures = 0 } = job;
+    at = text.writeUInt16BE(failures, text.writeUIntBE(acceptedAt, at, 6));
+  }
+  return windowMs === undefined ? at : text.writeUIntBE(windowMs, at, 6);
 }
 
 const replyBytes = 16;
+/** of an outcome `ended`, whose end follows */
+const endedBytes = 22;
 
 /** The bucket has lost changes, and the job of the id may be among them. */
 export const restoring = { kind: 'not_stored', code: 'restoring' } as const;
@@ -57,7 +65,12 @@ export function readPushes(
   place: string | null,
 ): readonly (PushOutcome | { readonly above: number })[] {
   const text = reply as Buffer;
-  return jobs.map((job, i) => readPush(text, replyBytes * i, job, place));
+  let at = 0;
+  return jobs.map((job) => {
+    const outcome = readPush(text, at, job, place);
+    at += 'endedAt' in outcome ? endedBytes : replyBytes;
+    return outcome;
+  });
 }
 
 function readPush(
@@ -86,6 +99,10 @@ function readPush(
       return { above: version };
     case 4:
       return restoring;
+    case 5: {
+      const endedAt = text.readUIntBE(at + replyBytes, 6);
+      return { kind: 'ended', version, dueAt, state: endCodes[state] ?? 'dead', endedAt };
+    }
     default: {
       const kind = job.mode === 'keep' ? 'kept' : 'job_exists';
       const found = { kind, version, dueAt, state: stateCodes[state] ?? 'dead' } as const;

@@ -161,6 +161,7 @@ export class JobRows {
   readonly #leaseUntil: Statement;
   readonly #leaseOwner: Statement;
   readonly #setOptions: Statement;
+  readonly #endOf: Statement;
   readonly #toDead: Statement;
   readonly #toEnded: Statement;
   readonly #addAlert: Statement;
@@ -203,6 +204,7 @@ export class JobRows {
     this.#leaseUntil = db.prepare('SELECT lease_until FROM job WHERE n = ?', { returnArrays: true });
     this.#leaseOwner = db.prepare('SELECT owner_instance FROM job WHERE n = ?', { returnArrays: true });
     this.#setOptions = db.prepare('UPDATE job SET extension = ? WHERE n = ?');
+    this.#endOf = db.prepare('SELECT ended_as, ended_at FROM job WHERE n = ?', { returnArrays: true });
     this.#toDead = db.prepare(
       `UPDATE job SET state = 3, failures = ?, strikes = ?, token = ?, ${noOwner}, dead_at = ?, reason = ? WHERE n = ?`,
     );
@@ -345,6 +347,11 @@ export class JobRows {
   /** Whether a reserved job is in the lease of a pull client. */
   isPulled(row: JobRow): boolean {
     return (this.#leaseOwner.get(row.n) as [number])[0] === pullOwner.instance;
+  }
+
+  endOf(row: EndedRow): End {
+    const [state, at] = this.#endOf.get(row.n) as [number, number];
+    return { state: endCodes[state] ?? 'done', at };
   }
 
   /** End of the lease of a reserved job. */

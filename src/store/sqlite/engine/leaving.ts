@@ -27,6 +27,7 @@ export class Leaving {
   readonly #stages: readonly Stage[];
   readonly #anyAlert: Statement;
   readonly #owesAlert: Statement;
+  readonly #lastEnd: Statement;
   readonly #meta: Statement;
   readonly #putMeta: Statement;
   readonly #removeMeta: Statement;
@@ -47,6 +48,9 @@ export class Leaving {
     ];
     this.#anyAlert = db.prepare('SELECT 1 FROM alert WHERE state < 2 LIMIT 1');
     this.#owesAlert = db.prepare('SELECT 1 FROM alert WHERE version = ? AND state < 2');
+    this.#lastEnd = db.prepare('SELECT max(ended_at) FROM job WHERE ended_at IS NOT NULL', {
+      returnArrays: true,
+    });
     this.#meta = db.prepare('SELECT v FROM meta WHERE k = ?', { returnArrays: true });
     this.#putMeta = db.prepare(
       'INSERT INTO meta(k, v) VALUES (?, ?) ON CONFLICT DO UPDATE SET v = excluded.v',
@@ -62,6 +66,7 @@ export class Leaving {
       startedAt: this.#read('moving_at'),
       total: this.#read('moving_jobs'),
       ended: this.#read('moved'),
+      lastEndAt: (this.#lastEnd.get() as [number | null])[0],
     };
   }
 

@@ -5,15 +5,17 @@ import type { EndState, VersionedKey } from '../../../core/job.ts';
 import { priorityCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { CancelOutcome, Outcome, PushJob, PushOutcome } from '../../../ports/job-store.ts';
 import { dead, delayed, ready, reserved } from '../file/schema.ts';
-import { isEnded, type JobRow, type NewJob, namesOther } from './job-rows.ts';
+import { type EndedRow, isEnded, type JobRow, type NewJob, namesOther } from './job-rows.ts';
 import { dueWhen, type TransactionContext } from './transaction-context.ts';
 
 type Stored = Extract<PushOutcome, { readonly kind: 'stored' }>;
+type Ended = Extract<PushOutcome, { readonly kind: 'ended' }>;
 
 export function pushJob(tx: TransactionContext, job: PushJob): PushOutcome {
   const { rows } = tx;
   // A generated id is almost certainly new: the unique index of the insert checks it without a look-up.
-  const likelyNew = job.mode === 'replace' && isUuid7(job.id) ? newJob(tx, job) : null;
+  const likelyNew =
+    job.mode === 'replace' && job.windowMs === undefined && isUuid7(job.id) ? newJob(tx, job) : null;
   if (likelyNew !== null && rows.insert(likelyNew)) return stored(likelyNew, undefined);
   const place = rows.place(job.topic, job.id);
   const old = place === undefined || isEnded(place) ? undefined : place;
@@ -21,6 +23,8 @@ export function pushJob(tx: TransactionContext, job: PushJob): PushOutcome {
     const kind = job.mode === 'keep' ? 'kept' : 'job_exists';
     return { kind, version: old.version, dueAt: old.due, state: stateCodes[old.state] ?? 'dead' };
   }
+  const last = place === undefined || job.windowMs === undefined ? null : lastEnd(tx, place, job.windowMs);
+  if (last !== null) return last;
   const fresh = likelyNew ?? newJob(tx, job);
   if (place !== undefined) rows.replace(place, fresh);
   else if (!rows.insert(fresh))
@@ -34,6 +38,22 @@ export function pushOutcome(tx: TransactionContext, outcome: Outcome | undefined
   const { job, short } = outcome;
   if (tx.rows.place(job.topic, job.id) !== undefined) return;
   tx.rows.insert(newJob(tx, tx.isDiskFull ? { ...job, body: short } : job));
+}
+
+/** The end or death of the last job of an id, if it is within the window of a push. */
+function lastEnd(
+  { rows, now }: TransactionContext,
+  place: JobRow | EndedRow,
+  windowMs: number,
+): Ended | null {
+  const { version, due: dueAt, deadAt } = place;
+  const end = isEnded(place)
+    ? rows.endOf(place)
+    : deadAt === null
+      ? null
+      : { state: 'dead' as const, at: deadAt };
+  if (end === null || now - end.at >= windowMs) return null;
+  return { kind: 'ended', version, dueAt, state: end.state, endedAt: end.at };
 }
 
 function newJob({ counters, now }: TransactionContext, job: PushJob): NewJob {

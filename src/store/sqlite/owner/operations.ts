@@ -213,6 +213,7 @@ function operationOf(verb: StoreVerb, { read, isNoop = () => false }: Act): Oper
 const inForce: LeavingState = {
   jobs: 0,
   owesAlerts: false,
+  lastEndAt: null,
   move: null,
   startedAt: null,
   total: null,

@@ -13,7 +13,7 @@ import type {
 } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import { inBatches } from '../../../core/lists.ts';
-import { buryReasonCodes, priorityCodes, stateCodes } from '../../../core/stored-codes.ts';
+import { buryReasonCodes, endCodes, priorityCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type {
   AckItem,
   BuryItem,
@@ -131,18 +131,19 @@ export const whenCodec: Codec<When> = {
 
 /** added to the code of the mode */
 const moreFollows = 8;
-type PushPast = Pick<PushJob, 'acceptedAt' | 'failures'>;
+type PushMore = Pick<PushJob, 'windowMs' | 'acceptedAt' | 'failures'>;
 
 export const pushJobCodec: Codec<PushJob> = {
   write(w, job) {
-    const { acceptedAt, failures } = job;
+    const { windowMs, acceptedAt, failures } = job;
     const extension = job.extension ?? null;
-    const hasMore = extension !== null || acceptedAt !== undefined || failures !== undefined;
+    const hasMore =
+      extension !== null || windowMs !== undefined || acceptedAt !== undefined || failures !== undefined;
     w.text(job.topic).text(job.id);
     w.u8(codeIn(modes, job.mode) + (hasMore ? moreFollows : 0)).u8(codeIn(priorityCodes, job.priority));
     whenCodec.write(w, job.when);
     w.text(job.contentType).bytes(job.body);
-    if (hasMore) w.json({ acceptedAt, failures, extension: extension?.toString('base64') });
+    if (hasMore) w.json({ windowMs, acceptedAt, failures, extension: extension?.toString('base64') });
   },
   read(r) {
     const topic = r.text();
@@ -153,12 +154,13 @@ export const pushJobCodec: Codec<PushJob> = {
     const when = whenCodec.read(r);
     const job = { topic, id, mode, priority, when, contentType: r.textOrNull(), body: r.bytes() };
     if (code < moreFollows) return job;
-    const { extension, ...past } = r.json() as PushPast & TextOfExtension;
-    return { ...job, ...past, ...readExtension(extension) };
+    const { extension, ...more } = r.json() as PushMore & TextOfExtension;
+    return { ...job, ...more, ...readExtension(extension) };
   },
 };
 
-const pushKinds = ['stored', 'kept', 'job_exists'] as const;
+const pushKinds = ['stored', 'kept', 'job_exists', 'ended'] as const;
+const lastStates = ['dead', ...endCodes] as const;
 
 export const pushOutcomeCodec: Codec<PushOutcome> = {
   write(w, outcome) {
@@ -167,7 +169,8 @@ export const pushOutcomeCodec: Codec<PushOutcome> = {
       return;
     }
     w.u8(codeIn(pushKinds, outcome.kind)).f64(outcome.version).f64(outcome.dueAt);
-    w.u8(codeIn(stateCodes, outcome.state));
+    if (outcome.kind === 'ended') w.u8(codeIn(lastStates, outcome.state)).f64(outcome.endedAt);
+    else w.u8(codeIn(stateCodes, outcome.state));
     if (outcome.kind === 'stored') w.u8((outcome.replaced ? 1 : 0) | (outcome.inFlight ? 2 : 0));
   },
   read(r) {
@@ -176,6 +179,7 @@ export const pushOutcomeCodec: Codec<PushOutcome> = {
     const kind = oneOf(pushKinds, code);
     const version = r.f64();
     const dueAt = r.f64();
+    if (kind === 'ended') return { kind, version, dueAt, state: oneOf(lastStates, r.u8()), endedAt: r.f64() };
     const state = oneOf(stateCodes, r.u8());
     if (kind !== 'stored') return { kind, version, dueAt, state };
     const flags = r.u8();

@@ -2,13 +2,14 @@
 -- push: stores jobs in order, each checked by itself.
 -- @keys P
 -- @args one text with all jobs, then each body that lies apart, in their order. Per job: length (1) and
---   topic, length (2) and tag+id, mode (r replace, k keep, j reject), 1 = only if the id lives here, number
---   that the version must exceed (7), flags (priority + 4 × content type + 32 with a body apart + 64 with a
---   past + 128 if the tail begins with an extension block), d = delay or a = epoch (ms, 6), length (2) and
---   tail; the past of an imported job: acceptedAt (ms, 6), failures (2)
+--   topic, length (2) and tag+id, mode (r replace, k keep, j reject; a capital with a window), 1 = only if the
+--   id lives here, number that the version must exceed (7), flags (priority + 4 × content type + 32 with a
+--   body apart + 64 with a past + 128 if the tail begins with an extension block), d = delay or a = epoch (ms,
+--   6), length (2) and tail; the past of an imported job: acceptedAt (ms, 6), failures (2); the window (ms, 6)
 -- @returns one text, per job: kind (1 stored, 2 a live job is unchanged, 3 absent, 4 unknown whether a live
---   job exists: it may be lost), state, 1 replaced + 2 was reserved, version (7; absent: a number no lower
---   than any given here), due (6)
+--   job exists, or when the last one ended: it may be lost, 5 the last one ended within the window), state (5:
+--   the end, 255 dead), 1 replaced + 2 was reserved, version (7; absent: a number no lower than any given
+--   here), due (6); 5: when it ended (6)
 -- @writes the list number, if it was lower; the replaced job's set, then record, body, set; new jobs in one
 --   piece; numbers
 -- @include list, clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing
@@ -30,15 +31,17 @@ while at <= #text do
     fields[count], known[#known + 1] = f, f
   end
   local past = text:byte(next_at + 9) % 128 >= 64 and 8 or 0
-  at = next_at + 19 + past + struct.unpack('>I2', text, next_at + 17)
+  local window = text:byte(next_at) < 97 and 6 or 0
+  at = next_at + 19 + past + window + struct.unpack('>I2', text, next_at + 17)
 end
 
--- Ids with neither a job nor a history entry; of an id that comes twice, only the first.
-local is_new = {}
+-- Ids with neither a job nor a history entry; of an id that comes twice, only the first. And the entries: no
+-- job ends in this script.
+local is_new, ended_of = {}, {}
 if known[1] then
   local records, ended = call('HMGET', P .. ':j', unpack(known)), call('HMGET', P .. ':h', unpack(known))
   for i, f in ipairs(known) do
-    if is_new[f] == nil then is_new[f] = not records[i] and not ended[i] end
+    if is_new[f] == nil then is_new[f], ended_of[f] = not records[i] and not ended[i], ended[i] end
   end
 end
 
@@ -82,12 +85,30 @@ local function write_gathered()
   fields_of_new = {}
 end
 
-local function push_known(topic, tid, mode, only, above, flags, due, accepted, failures, tail, body)
+local function answer_ended(how, version, due, ended_at)
+  return answer(5, how, 0, version, due) .. struct.pack('>I6', ended_at)
+end
+
+-- The answer to a push whose last job ended or died within its window.
+local function last_end(old, ended, window)
+  if old then
+    if old.state == 3 and now - old.dead_at < window then return answer_ended(255, old.version, old.due, old.dead_at) end
+  elseif ended and #ended >= 35 then
+    local how, _, due, version, _, _, ended_at = struct.unpack('>BI2I6I7I7I6I6', ended)
+    if now - ended_at < window then return answer_ended(how, version, due, ended_at) end
+  end
+end
+
+local function push_known(topic, tid, mode, window, ended, only, above, flags, due, accepted, failures, tail, body)
   write_gathered()
   local old = find(topic, tid)
   local live = old and old.state ~= 3
-  -- The live job that it should keep may be lost.
-  if note and not old and mode ~= 'r' then return answer(4, 0, 0, 0, 0) end
+  -- The live job that it should keep, or the last end, may be lost.
+  if note and not old and (mode ~= 'r' or window > 0) then return answer(4, 0, 0, 0, 0) end
+  if window > 0 then
+    local last = last_end(old, ended, window)
+    if last then return last end
+  end
   if only == 1 and not old then return answer(3, 0, 0, math.max(seq, us), 0) end
   if live and mode ~= 'r' then return answer(2, state_of(old), 0, old.version, old.due) end
   rise_above(above)
@@ -112,19 +133,22 @@ local apart, now_text = 4, digits(now)
 for i = 1, count do
   local topic, tid, mode, only, above, flags, from, ms, tail, past_at =
     struct.unpack('>Bc0 I2c0 c1 B I7 B c1I6 I2c0', text, starts[i])
-  local f, due, accepted, failures, body = fields[i], due_of(from, ms), now, 0, nil
+  local f, due, accepted, failures, window, body = fields[i], due_of(from, ms), now, 0, 0, nil
   if flags % 64 >= 32 then
     apart = apart + 1
     body = ARGV[apart]
   end
   if flags % 128 >= 64 then
-    accepted, failures = struct.unpack('>I6I2', text, past_at)
+    accepted, failures, past_at = struct.unpack('>I6I2', text, past_at)
     accepted = math.min(accepted, now)
     flags = flags - 64
   end
+  if mode:byte() < 97 then
+    mode, window = mode:lower(), struct.unpack('>I6', text, past_at)
+  end
   local is_first = f and is_new[f]
   if is_first then is_new[f] = false end
-  if is_first and only == 0 and failures == 0 and not (note and mode ~= 'r') then
+  if is_first and only == 0 and failures == 0 and not (note and (mode ~= 'r' or window > 0)) then
     rise_above(above)
     local version, prio = draw(), flags % 4
     local n = 2 * gathered
@@ -144,7 +168,7 @@ for i = 1, count do
     queue.count = m + 2
     answers[i] = answer(1, is_delayed and 0 or 1, 0, version, due)
   else
-    answers[i] = push_known(topic, tid, mode, only, above, flags, due, accepted, failures, tail, body)
+    answers[i] = push_known(topic, tid, mode, window, f and ended_of[f], only, above, flags, due, accepted, failures, tail, body)
   end
 end
 write_gathered()
