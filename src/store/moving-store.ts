@@ -142,46 +142,11 @@ export class MovingStore {
     };
   }
 
-  /** A push with a window stores nothing where its last job ended in jobs.db, whose history stays there. */
-  async #push(items: readonly PushJob[], onStored?: OnStored): Promise<readonly PushOutcome[]> {
-    if (items.every(({ windowMs }) => windowMs === undefined)) return this.#pushAnywhere(items, onStored);
-    const outcomes = await Promise.all(items.map((item) => this.#lastEnd(item)));
-    const open = [...items.keys()].filter((at) => outcomes[at] === null);
-    const placeOf = (at: number) => open[at] as number;
-    const rest = await this.#pushAnywhere(
-      open.map((at) => items[at] as PushJob),
-      onStored && ((at, outcome) => onStored(placeOf(at), outcome)),
-    );
-    return outcomes.map((outcome, at) => outcome ?? (rest[open.indexOf(at)] as PushOutcome));
-  }
-
-  /** null: the push has no window, or is to look for its job and its end in Redis. */
-  async #lastEnd(job: PushJob): Promise<PushOutcome | null> {
-    const { windowMs } = job;
-    if (windowMs === undefined || this.#isDamaged) return null;
-    const phase = await this.look();
-    // The clock of jobs.db.
-    const since = wallNow() - windowMs;
-    if (phase === 'none' && (this.#lastEndAt ?? Number.NEGATIVE_INFINITY) <= since) return null;
-    try {
-      const ended = await this.#source.history.get(job);
-      if (ended === null || ended.endedAt <= since) return null;
-      // Of an id that Redis knows, the last job is there. In this order: it can end between the two.
-      const { jobs, history } = this.#target;
-      if ((await jobs.get(job)) !== null || (await history.get(job)) !== null) return null;
-      const { version, dueAt, state, endedAt } = ended;
-      return { kind: 'ended', version, dueAt, state, endedAt };
-    } catch (error) {
-      if (error instanceof StoreError) return notApplied(error.failure);
-      throw error;
-    }
-  }
-
   /** No caller knows a generated id yet: it is in no jobs.db. */
-  async #pushAnywhere(items: readonly PushJob[], onStored?: OnStored): Promise<readonly PushOutcome[]> {
-    const { jobs } = this.#target;
+  async #push(items: readonly PushJob[], onStored?: OnStored): Promise<readonly PushOutcome[]> {
     const isFinal = this.#phase === 'none' && !this.#isDamaged;
-    if (isFinal || items.every(({ anotherId }) => anotherId !== undefined)) return jobs.push(items, onStored);
+    if (isFinal || items.every(({ anotherId }) => anotherId !== undefined))
+      return this.#pushToTarget(items, onStored);
     const told = new Set<number>();
     const tell = (place: number, outcome: PushOutcome) => {
       if (told.has(place)) return;
@@ -190,9 +155,46 @@ export class MovingStore {
     };
     return this.#change(
       items,
-      (store, its, places) => store.push(its, (at, outcome) => tell(places[at] as number, outcome)),
+      (store, its, places) => {
+        const onEarly: OnStored = (at, outcome) => tell(places[at] as number, outcome);
+        return store === this.jobs ? store.push(its, onEarly) : this.#pushToTarget(its, onEarly);
+      },
       tell,
     );
+  }
+
+  /** Of ids without a job in jobs.db: one that ended there within the window of its push is not pushed. */
+  async #pushToTarget(items: readonly PushJob[], onStored?: OnStored): Promise<readonly PushOutcome[]> {
+    const { jobs } = this.#target;
+    if (items.every(({ windowMs }) => windowMs === undefined)) return jobs.push(items, onStored);
+    const ended = await Promise.all(items.map((item) => this.#lastEnd(item)));
+    const open = [...items.keys()].filter((at) => ended[at] === null);
+    const pushed = await jobs.push(
+      open.map((at) => items[at] as PushJob),
+      onStored && ((i, outcome) => onStored(open[i] as number, outcome)),
+    );
+    return ended.map((outcome, at) => outcome ?? (pushed[open.indexOf(at)] as PushOutcome));
+  }
+
+  /** The end in jobs.db, whose history does not move; null: there is none, or Redis knows the id. */
+  async #lastEnd(job: PushJob): Promise<PushOutcome | null> {
+    const { windowMs } = job;
+    if (windowMs === undefined || this.#isDamaged) return null;
+    // By the clock of jobs.db, which is that of this machine.
+    const since = wallNow() - windowMs;
+    if (this.#phase === 'none' && (this.#lastEndAt ?? Number.NEGATIVE_INFINITY) <= since) return null;
+    try {
+      const ended = await this.#source.history.get(job);
+      if (ended === null || ended.endedAt <= since) return null;
+      // In this order: a job can end between the two.
+      const { jobs, history } = this.#target;
+      if ((await jobs.get(job, 'bodiless')) !== null || (await history.get(job)) !== null) return null;
+      const { version, dueAt, state, endedAt } = ended;
+      return { kind: 'ended', version, dueAt, state, endedAt };
+    } catch (error) {
+      if (error instanceof StoreError) return notApplied(error.failure);
+      throw error;
+    }
   }
 
   async #get(key: JobKey, how?: 'bodiless'): Promise<JobSnapshot | null> {

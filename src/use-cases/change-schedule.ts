@@ -12,7 +12,7 @@ import type { ScheduleRecord, StoredSchedule } from '../core/schedule-record.ts'
 import { scheduleNamePattern } from '../core/schedule-record.ts';
 import type { PlainTopic } from '../core/topic/topic.ts';
 import type { Registry } from '../ports/registry.ts';
-import { checkContent, type ContentTerms } from './accept-job.ts';
+import { type ContentTerms, checkContent } from './accept-job.ts';
 
 /** As the API names the members; absent ones keep their value, or take their default. */
 export interface ScheduleInput {

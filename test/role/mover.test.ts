@@ -101,6 +101,8 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     await push('moved', { when: { delayMs: farOffMs }, body: Buffer.alloc(5_000, 7), priority: 'high' });
     await store.jobs.reschedule([{ topic: 't', id: 'moved', when: { delayMs: 2 * farOffMs } }]);
     await push('ready', { priority: 'low', contentType: null });
+    await push('ended', { when: { delayMs: farOffMs } });
+    await store.jobs.cancel([keyOf('ended')]);
     return lease;
   }
 
@@ -389,6 +391,35 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     const less = { ...leaving, find, state: unavailable };
     const tested = new MovingStore(under.store, arrivals, { store, leaving: less });
     expect(await tested.store.jobs.cancel([keyOf('new')])).toEqual([{ kind: 'absent' }]);
+  });
+
+  it('a push with a window finds an end in jobs.db, before, during and after the move', async () => {
+    const { time, under, source, moving, mover, lease, arrivals } = await opened();
+    const windowMs = 30 * 86_400_000;
+    const pushTo = async (store: MovingStore, ...ids: string[]) =>
+      store.store.jobs.push(ids.map((id) => ({ ...jobOf(id), windowMs })));
+    const cancelled = { kind: 'ended', state: 'cancelled' };
+    const done = { kind: 'ended', state: 'done', version: lease.version };
+    expect(await pushTo(moving, 'ended', 'new')).toMatchObject([cancelled, { kind: 'stored' }]);
+    await moving.calls.begin();
+    await mover.start();
+    await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
+    expect(await time.outlast(pushTo(moving, leased))).toMatchObject([done]);
+    await ends(time, moving);
+    await time.passUntil('the last reading', async () => (await moving.look()) === 'none');
+    expect(await pushTo(moving, leased, 'ended')).toMatchObject([done, cancelled]);
+    // dq-store is unavailable, and the last reading tells that a job may have ended within the window.
+    const history = { ...source.client.store.history, get: unavailable };
+    const parts = { store: { ...source.client.store, history }, leaving: source.client.leaving };
+    const cut = new MovingStore(under.store, arrivals, parts);
+    await cut.look();
+    expect(await pushTo(cut, leased)).toMatchObject([{ kind: 'not_stored' }]);
+    expect(await cut.store.jobs.push([{ ...jobOf('new'), windowMs: 1 }])).toMatchObject([{ replaced: true }]);
+    // What Redis knows of an id is later.
+    expect(await moving.store.jobs.push([jobOf(leased)])).toMatchObject([{ kind: 'stored' }]);
+    expect(await pushTo(moving, leased)).toMatchObject([{ kind: 'stored', replaced: true }]);
+    await moving.store.jobs.cancel([keyOf(leased)]);
+    expect(await pushTo(moving, leased)).toMatchObject([cancelled]);
   });
 
   it('a damaged jobs.db holds nothing until it is repaired', async () => {

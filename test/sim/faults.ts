@@ -81,6 +81,9 @@ export const harmless: readonly FaultKind[] = [
 /** After these two generations of notifiers may work at once. */
 export const renewing: readonly FaultKind[] = ['reload', 'reloads', 'reloadDeath', 'badReload', 'standby'];
 
+/** After these a store may keep no entry of an end. */
+export const filling: readonly FaultKind[] = ['diskFull', 'redisRejects'];
+
 /** What an operator does to a daemon that works. */
 export const orderly: readonly FaultKind[] = ['reload', 'reloads', 'standby'];
 

@@ -34,6 +34,7 @@ import type { Network } from './network.ts';
 import type { Process } from './process.ts';
 import { PullRecord } from './pull-record.ts';
 import type { TopicTable } from './topics.ts';
+import type { LastEnd, Windows } from './windows.ts';
 
 export interface LeaseRecord {
   readonly token: number;
@@ -190,6 +191,7 @@ export interface LedgerOptions {
   readonly topics: TopicTable;
   readonly mails: MailServer;
   readonly deadlines: Deadlines;
+  readonly windows: Windows;
   readonly network: Network;
   readonly retryUnitMs: number;
   /** Nothing that happens in this world loses a message. */
@@ -400,7 +402,13 @@ export class Ledger {
       );
       return;
     }
-    if (outcome.kind !== 'stored') return;
+    if (outcome.kind !== 'stored' && outcome.kind !== 'ended') return;
+    if (old?.state !== 'live')
+      this.#options.windows.answered(tagOfJob(job), key, outcome, this.#lastEnd(key, old));
+    if (outcome.kind === 'ended') {
+      this.#check(old?.state !== 'live', '1 one state', () => `${key} counts as ended; ${describe(old)}`);
+      return;
+    }
     const { version, dueAt } = outcome;
     this.#number(version, key, 'version');
     const wasLive = old?.state === 'live';
@@ -439,6 +447,13 @@ export class Ledger {
     this.entries.set(key, entry);
     for (const listener of this.listeners) listener.pushed?.(entry, old);
     this.#tell(`The store holds push ${tag}: ${key}, ${inTime(dueAt - this.#wall)}.`);
+  }
+
+  #lastEnd(key: string, dead: Entry | undefined): LastEnd | null {
+    const last = dead === undefined ? this.#ends.get(key) : { version: dead.version, at: dead.deadAt };
+    if (last === undefined) return null;
+    const isKnown = last.at > this.#lostAt && last.at > this.steppedAt && dead?.isAgeKnown !== false;
+    return { version: last.version, at: isKnown ? last.at : null };
   }
 
   /** The highest version of an id that ever ended; 0: none. */

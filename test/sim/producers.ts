@@ -51,7 +51,7 @@ export class Producers {
   /** of the last push after the faults */
   #last: PushOutcome | null = null;
   readonly outcomes: Record<PushOutcome['kind'], number> = {
-    ...{ stored: 0, kept: 0, job_exists: 0, not_stored: 0, unknown: 0 },
+    ...{ stored: 0, kept: 0, job_exists: 0, ended: 0, not_stored: 0, unknown: 0 },
   };
 
   constructor(scene: Scene, instances: Instances) {
@@ -119,6 +119,7 @@ export class Producers {
     const filling = dice.chance(0.1) ? dice.below(20_000) : dice.below(60);
     const id = dice.chance(0.5) ? `${idPrefix}${dice.below(idsOfTopic)}` : undefined;
     const at = hasInstant ? wallNow() + dice.below(10_000) : null;
+    const windowMs = id === undefined || isLater(tag) ? null : this.#scene.windows.draw(tag);
     const deadline = this.#deadline(tag, at ?? wallNow() + (delayMs ?? 0));
     const request = {
       id,
@@ -126,6 +127,7 @@ export class Producers {
       at: at === null ? undefined : String(at),
       deadline: deadline === null ? undefined : String(deadline),
       mode: dice.pick([undefined, undefined, 'keep', 'reject']),
+      idempotency: windowMs === null ? undefined : `${windowMs}ms`,
       inQuery: false,
       contentType: 'text/plain',
       body: Buffer.from(`${tag};${deadline === null ? '' : `${deadline};`}${'x'.repeat(filling)}`),
@@ -133,7 +135,11 @@ export class Producers {
     };
     let job: PushJob;
     try {
-      job = acceptJob(request, known, { nowMs: wallNow(), bodyBytesMax: Number.MAX_SAFE_INTEGER });
+      job = acceptJob(request, known, {
+        nowMs: wallNow(),
+        bodyBytesMax: Number.MAX_SAFE_INTEGER,
+        historyMs: this.#scene.config['history.retention'],
+      });
     } catch (error) {
       if (!(error instanceof DqError)) throw error;
       loop.tell(`${process.title} rejects push ${tag}: ${error.message}.`);
@@ -141,8 +147,9 @@ export class Producers {
     }
     const delay = delayMs === null ? '' : `, delay ${seconds(delayMs)}`;
     const until = deadline === null ? '' : `, deadline in ${seconds(deadline - wallNow())}`;
+    const window = windowMs === null ? '' : `, window ${seconds(windowMs)}`;
     loop.tell(
-      `A producer pushes ${tag} to ${process.title}: ${topic}/${job.id}, ${job.mode}${delay}${until}.`,
+      `A producer pushes ${tag} to ${process.title}: ${topic}/${job.id}, ${job.mode}${delay}${until}${window}.`,
     );
     return job;
   }

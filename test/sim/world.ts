@@ -13,7 +13,16 @@ import { Port } from './channel.ts';
 import { DeadNotifiers } from './dead-notifiers.ts';
 import { Deadlines } from './deadlines.ts';
 import { Disk } from './disk.ts';
-import { type FaultKind, Faults, harmless, kindsOf, orderly, renewing, type StoreName } from './faults.ts';
+import {
+  type FaultKind,
+  Faults,
+  filling,
+  harmless,
+  kindsOf,
+  orderly,
+  renewing,
+  type StoreName,
+} from './faults.ts';
 import { Follower } from './follow-engine.ts';
 import { Instances } from './instances.ts';
 import { JournalSide, mysqlUrl } from './journal/journal-side.ts';
@@ -43,6 +52,7 @@ import { Single } from './single.ts';
 import { Ticks } from './ticks.ts';
 import { TopicTable } from './topics.ts';
 import { UpkeepFiles } from './upkeep-files.ts';
+import { Windows } from './windows.ts';
 import { drawWorks, Operators, type Work, type WorkKind } from './works.ts';
 
 export interface Plan {
@@ -153,8 +163,10 @@ export class World {
     const shards = ground === null ? 1 : this.#shards();
     const isGentle = isOrderly || this.#kinds.every((kind) => harmless.includes(kind));
     const deadlines = new Deadlines({ loop, judge, isGentle });
+    const keepsHistory = !this.#kinds.some((kind) => filling.includes(kind));
+    const windows = new Windows({ loop, judge, keepsHistory });
     const toLedger = {
-      ...{ loop, judge, topics, mails, deadlines, network, isGentle },
+      ...{ loop, judge, topics, mails, deadlines, windows, network, isGentle },
       retryUnitMs: config['retry.unit'],
     };
     const hasJournal = config['mysql.url'] !== '';
@@ -223,7 +235,7 @@ export class World {
     };
     const own = { instance: instances[0], prefix: '', incarnations: { masters: 0, workers: 0 } };
     this.#scene = {
-      ...{ loop, judge, deadlines, topics, ledger, calls, follower, disk, occasions, db },
+      ...{ loop, judge, deadlines, windows, topics, ledger, calls, follower, disk, occasions, db },
       ...{ ...common, ...upkeep, ...own },
     };
     this.#receivers = new Receivers(this.#scene);
@@ -348,6 +360,7 @@ export class World {
       ...ofWorks,
       ...this.#scene.lead?.counts,
       ...this.#scene.deadlines.counts,
+      ...this.#scene.windows.counts,
     };
     const { violation } = this.#judge;
     const kinds = { faults: this.#kinds, works: this.#workKinds };

@@ -17,7 +17,17 @@ import { heldWarning } from '../output/topic-words.ts';
 import { pushBatch, withoutMark } from '../push-batch.ts';
 
 /** Flags that are query parameters of a push, by the API's names. */
-const jobFlags = ['id', 'delay', 'at', 'mode', 'idempotency', 'lease', 'maxAttempts', 'backoff', 'deadline'] as const;
+const jobFlags = [
+  'id',
+  'delay',
+  'at',
+  'mode',
+  'idempotency',
+  'lease',
+  'maxAttempts',
+  'backoff',
+  'deadline',
+] as const;
 
 interface PushFlags extends DaemonOptions, Partial<Record<(typeof jobFlags)[number], string>> {
   readonly traceparent?: string;

@@ -135,7 +135,9 @@ const BatchItem = closed(
         description: 'effect when the id is live: replace it, keep the live job, or reject the push',
       }),
     ),
-    idempotency: Type.Optional(textOrInteger(`${windowText}. A duration such as 30s, 10m, 1h30m, or 0`, '10m')),
+    idempotency: Type.Optional(
+      textOrInteger(`${windowText}. A duration such as 30s, 10m, 1h30m, or 0`, '10m'),
+    ),
     body: Type.Unknown({
       description:
         'any JSON value; dq delivers exactly the characters of the request. With another contentType than application/json: a string, whose text dq delivers',

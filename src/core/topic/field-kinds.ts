@@ -262,7 +262,8 @@ export function readWindow(
   const parsed = parseDuration(value);
   if (!parsed.ok) return errors.reject(field, parsed.message);
   const { value: ms } = parsed;
-  if (ms > historyMs) return errors.reject(field, `must be at most history.retention (${formatDuration(historyMs)})`);
+  if (ms > historyMs)
+    return errors.reject(field, `must be at most history.retention (${formatDuration(historyMs)})`);
   if (ms === 0 || ms >= limits.windowMsMin) return ms;
   return errors.reject(field, `must be 0, or at least ${formatDuration(limits.windowMsMin)}`);
 }

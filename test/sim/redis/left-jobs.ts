@@ -25,6 +25,8 @@ import type { Action, Operators, Work } from '../works.ts';
 const beginMsMax = 20_000;
 const againMs = 1_000;
 const jobsMax = 14;
+/** in the history of jobs.db */
+const endedMax = 4;
 /** As producers choose them (producers.ts), so that they meet. */
 const idsOfTopic = 8;
 const leaseMs = 5_000;
@@ -71,6 +73,7 @@ export class LeftJobs implements Work {
   readonly #forgotten = new Map<string, number>();
   readonly #rows: () => readonly unknown[][];
   readonly #meta: () => readonly unknown[][];
+  readonly #endOf: () => readonly unknown[][];
   readonly #left: readonly Row[];
   readonly counts: Record<string, number> = { 'left jobs': 0, 'left jobs arrived': 0 };
 
@@ -88,11 +91,18 @@ export class LeftJobs implements Work {
        JOIN topic ON topic.no = job.topic WHERE job.state < 4`,
     );
     this.#meta = all("SELECT k FROM meta WHERE k IN ('moving', 'moved')");
-    this.#fill(loop.stream('left jobs'));
+    this.#endOf = all(
+      `SELECT topic.name, CAST(job.id AS TEXT), job.ended_at FROM job
+       JOIN topic ON topic.no = job.topic WHERE job.state = 4`,
+    );
+    this.#fill(loop.stream('left jobs'), loop.stream('left ends'));
     this.#left = [...this.#stored().values()];
     this.counts['left jobs'] = this.#left.length;
     const listener: LedgerListener = {
-      pushed: (entry, old) => this.#checkPushed(entry, old?.version ?? 0),
+      pushed: (entry, old) => {
+        this.#checkPushed(entry, old?.version ?? 0);
+        if (old === undefined) this.#checkWindow(entry);
+      },
       restored: (entry) => this.#checkArrived(entry),
       lost: () => this.#checkKept(),
     };
@@ -109,7 +119,7 @@ export class LeftJobs implements Work {
   }
 
   /** Those with a past first: a reserve then finds no other job. */
-  #fill(dice: Dice): void {
+  #fill(dice: Dice, ends: Dice): void {
     const { db, disk, ledger, loop, topics, instance } = this.#scene;
     const engine = new Engine(
       '/nowhere/jobs.db',
@@ -122,9 +132,9 @@ export class LeftJobs implements Work {
     );
     const taken = new Set<string>();
     let n = 0;
-    const push = (delayMs: number, names = topics.names) => {
-      const key = { topic: dice.pick(names), id: `job ${dice.below(idsOfTopic)}` };
-      if (taken.has(keyOf(key))) return;
+    const push = (delayMs: number, names = topics.names, from = dice) => {
+      const key = { topic: from.pick(names), id: `job ${from.below(idsOfTopic)}` };
+      if (taken.has(keyOf(key))) return null;
       taken.add(keyOf(key));
       const body = Buffer.from(`l${n};${'x'.repeat(dice.below(60))}`);
       for (const each of ledger.all) each.knows(`l${n}`, body);
@@ -134,6 +144,7 @@ export class LeftJobs implements Work {
         ...{ when: { delayMs }, mode: 'replace', priority: 'normal', contentType: 'text/plain', body },
       };
       engine.push(job);
+      return key;
     };
     /** Of a notifier that died with the daemon before, or of a client. */
     const reserve = (owner: Owner = { instance, incarnation: 0 }) => {
@@ -158,6 +169,10 @@ export class LeftJobs implements Work {
     }
     for (let left = 1 + dice.below(jobsMax / 2); left > 0; left -= 1)
       push(dice.chance(0.5) ? 0 : dice.below(30_000));
+    for (let left = ends.below(endedMax); left > 0; left -= 1) {
+      const key = push(0, topics.names, ends);
+      if (key !== null) engine.cancel(key);
+    }
     engine.commit();
   }
 
@@ -302,6 +317,20 @@ export class LeftJobs implements Work {
         '15 a failover loses nothing that jobs.db has forgotten',
         () => `${key}, version ${version}`,
       );
+  }
+
+  /** A push with a window that no job or end on Redis has answered. */
+  #checkWindow({ key, tag }: Readonly<Entry>): void {
+    const { judge, ledger, loop, windows } = this.#scene;
+    const isUnknown = ledger.steps > 0 || ledger.losses > 0 || ledger.endedVersion(key) > 0;
+    if (isUnknown || !this.#options.isAlone) return;
+    const ends = this.#endOf() as [string, string, number][];
+    const [, , endedAt] = ends.find(([topic, id]) => keyOf({ topic, id }) === key) ?? [];
+    judge.check(
+      endedAt === undefined || loop.wall - endedAt >= windows.of(tag),
+      '15 a push within the window of an end in jobs.db stores nothing',
+      () => `push ${tag} of ${key}: the job ended ${loop.wall - (endedAt ?? 0)} ms ago`,
+    );
   }
 
   plan(dice: Dice): readonly Action[] {

@@ -2,7 +2,7 @@
 // and the first lines of each script describe the bytes.
 
 import type { JobKey, Lease, Owner, ReservedJob, VersionedKey } from '../../../src/core/job.ts';
-import { buryReasonCodes, readSafe } from '../../../src/core/stored-codes.ts';
+import { buryReasonCodes, endCodes, readSafe } from '../../../src/core/stored-codes.ts';
 import type { PushJob, PushOutcome } from '../../../src/ports/job-store.ts';
 import { idOf } from '../../../src/store/redis/scripts/keys.ts';
 import { readRecord, readStateRecord } from '../../../src/store/redis/scripts/records.ts';
@@ -12,7 +12,6 @@ import type { Reply } from './resp.ts';
 
 /** Arguments of every script before its own: marker, list number, switches. */
 const common = 3;
-const pushReplyBytes = 16;
 const changeBytes = 29;
 /** By kind of a restored row: what follows it in the reply. */
 const restoreBytes: Readonly<Record<number, number>> = {
@@ -20,6 +19,8 @@ const restoreBytes: Readonly<Record<number, number>> = {
 };
 const replaceCode = 114;
 const keepCode = 107;
+/** Of the letter of a mode without a window. */
+const smallLetters = 97;
 
 const numberOf = (bytes: Buffer | undefined): number => Number(String(bytes));
 const textOf = (reply: Reply | undefined): string => String(reply);
@@ -75,17 +76,20 @@ export function readPushes(
   const found: (readonly [ReadPush, PushOutcome | null])[] = [];
   while (!cursor.isAtEnd) {
     const key = cursor.key();
-    const code = cursor.uint(1);
+    const letter = cursor.uint(1);
+    const hasWindow = letter < smallLetters;
+    const code = hasWindow ? letter + 32 : letter;
     const mode = code === replaceCode ? 'replace' : code === keepCode ? 'keep' : 'reject';
     cursor.slice(1 + 7);
     const flags = cursor.uint(1);
     cursor.slice(1 + 6);
     const tail = cursor.slice(cursor.uint(2));
     if ((flags & 64) !== 0) cursor.slice(8);
+    if (hasWindow) cursor.slice(6);
     // A record without its numbers, so that the reader of records reads the tail.
     const record = Buffer.concat([Buffer.from([flags & ~64]), Buffer.alloc(13), tail]);
     const body = (flags & 32) === 0 ? readRecord(record, tail).body : (apart.shift() ?? tail);
-    found.push([{ ...key, mode, body }, readPushed(new Cursor(answers.slice(pushReplyBytes)), mode)]);
+    found.push([{ ...key, mode, body }, readPushed(answers, mode)]);
   }
   return found;
 }
@@ -97,6 +101,8 @@ function readPushed(answer: Cursor, mode: PushJob['mode']): PushOutcome | null {
     const [replaced, inFlight] = [(bits & 1) !== 0, (bits & 2) !== 0];
     return { kind: 'stored', version, dueAt, state: state === 0 ? 'delayed' : 'ready', replaced, inFlight };
   }
+  if (kind === 5)
+    return { kind: 'ended', version, dueAt, state: endCodes[state] ?? 'dead', endedAt: answer.uint(6) };
   if (kind === 2) return { kind: mode === 'keep' ? 'kept' : 'job_exists', version, dueAt, state: 'ready' };
   return null;
 }
