@@ -11,7 +11,7 @@ type Texts<Name extends string> = Readonly<Record<Name, string>>;
 type Trace = Partial<Texts<'traceparent' | 'tracestate'>>;
 
 /** The query parameters of a push, such as `delay: '30m'`, and its headers. */
-export interface PushOptions extends Trace, Partial<Texts<'delay' | 'deadline' | 'lease'>> {
+export interface PushOptions extends Trace, Partial<Texts<'delay' | 'deadline' | 'lease' | 'idempotency'>> {
   /** default: a UUIDv7 */
   readonly id?: string;
   readonly at?: string | number | Date;
@@ -27,10 +27,11 @@ export interface PushOptions extends Trace, Partial<Texts<'delay' | 'deadline' |
 }
 
 export interface Pushed extends Texts<'topic' | 'id' | 'version' | 'dueAt'> {
-  readonly state: 'delayed' | 'ready' | 'reserved' | 'dead';
+  readonly state: 'delayed' | 'ready' | 'reserved' | 'dead' | 'done' | 'cancelled' | 'purged' | 'expired';
   readonly replaced: boolean;
-  /** a job of this id was stored, and stays as it is */
+  /** a job of this id was stored, and stays as it is, or had ended at endedAt, within the window */
   readonly duplicate: boolean;
+  readonly endedAt?: string;
   readonly inFlight: boolean;
 }
 

@@ -72,6 +72,8 @@ interface Result {
   readonly dueAt: string;
   readonly replaced: boolean;
   readonly duplicate: boolean;
+  readonly state: JobJson['state'];
+  readonly endedAt?: string;
 }
 
 const dueText = (ms: number): string => t('due_both', { clock: clock(ms), time: relative(ms) });
@@ -347,15 +349,18 @@ function CurlCard({ draft, due }: { draft: Draft; due: number | null }) {
   );
 }
 
-function Pushed({ result: { topic, id, dueAt, replaced, duplicate } }: { result: Result }) {
-  const due = Date.parse(dueAt);
+function Pushed({ result: { topic, id, dueAt, replaced, duplicate, state, endedAt } }: { result: Result }) {
+  const what = duplicate ? 'push_kept' : replaced ? 'push_replaced' : 'push_created';
   return (
     <Card title={t('result')}>
       <div class="body stack" role="status">
-        <p>
-          {t(duplicate ? 'push_kept' : replaced ? 'push_replaced' : 'push_created')}{' '}
-          <Time at={due} text={dueText} />
-        </p>
+        {endedAt === undefined ? (
+          <p>
+            {t(what)} <Time at={Date.parse(dueAt)} text={dueText} />
+          </p>
+        ) : (
+          <p>{t('push_ended', { state: t(`job_${state}`) })}</p>
+        )}
         <p>
           <a class="mono" href={href('jobs', topic, id)}>
             {t('view_job')}: {id}

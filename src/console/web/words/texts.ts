@@ -653,6 +653,7 @@ export const texts = {
   field_priority: ['Priority', '优先级'],
   field_concurrency: ['Concurrency per instance', '每个实例的并发'],
   field_rate: ['Rate per instance, calls/s (0 = no limit)', '每个实例的速率，次/秒（0 表示不限）'],
+  field_idempotency: ['Idempotency window (0 = none)', '幂等窗口（0 表示无）'],
   field_title: ['Title', '标题'],
   field_owner: ['Owner', '负责人'],
   field_alertEmails: ['Alert emails for dead letters', '死信告警邮箱'],
@@ -963,6 +964,10 @@ export const texts = {
   result: ['Result', '结果'],
   push_created: ['Created.', '已创建。'],
   push_replaced: ['The live job of this ID was replaced.', '同 ID 的任务已被替换。'],
+  push_ended: [
+    'The last job of this ID is {state}, within the idempotency window. Nothing was stored.',
+    '此 ID 的上一个任务为“{state}”，仍在幂等窗口内，未保存新任务。',
+  ],
   push_kept: ['A live job has this ID. It stays unchanged.', '已有同 ID 的任务，保持不变。'],
   offline_first: ['{topic} is offline. Resume it first.', '{topic} 已下线。请先恢复。'],
   id_exists: ['A live job already has this ID.', '已有同 ID 的任务。'],
