@@ -25,6 +25,15 @@ const edits: readonly Omit<SimulatedMutant, 'store' | 'works' | 'shards'>[] = [
     },
   },
   {
+    name: 'end-in-jobs-db-has-no-window',
+    faults: 'kill',
+    edit: {
+      file: 'src/store/moving-store.ts',
+      text: 'if (ended === null || ended.endedAt <= since) return null;',
+      by: 'if (ended !== null || since > 0) return null;',
+    },
+  },
+  {
     name: 'move-forgets-what-redis-lost',
     faults: 'redisForgets,redisFailover,redisKill',
     edit: { file: mover, text: 'if (losses !== this.#losses) this.#beginAgain(losses);', by: '' },

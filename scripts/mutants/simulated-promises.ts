@@ -235,6 +235,21 @@ export const promiseMutants: readonly SimulatedMutant[] = [
       by: "settler.bury(held, 'gone', null, outcome);",
     },
   },
+  // An idempotency window begins with the end or death of a job.
+  {
+    name: 'window-is-over-after-half-of-it',
+    faults: 'kill',
+    edit: { file: engine('push'), text: 'now - end.at >= windowMs', by: 'now - end.at >= windowMs / 2' },
+  },
+  {
+    name: 'window-of-a-cancelled-id-is-over-at-once',
+    faults: 'kill',
+    edit: {
+      file: engine('push'),
+      text: 'if (end === null || now',
+      by: "if (end === null || end.state === 'cancelled' || now",
+    },
+  },
   {
     name: 'topic-takes-all-slots',
     edit: {

@@ -56,6 +56,15 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     },
   },
   {
+    name: 'redis-window-is-over-after-half-of-it',
+    faults: 'kill',
+    edit: {
+      file: script('push'),
+      text: 'if now - ended_at < window then',
+      by: 'if now - ended_at < window / 2 then',
+    },
+  },
+  {
     name: 'redis-living-notifiers-count-as-dead',
     edit: {
       file: script('recover-owners'),

@@ -157,8 +157,8 @@ const ofSchedules: readonly Omit<SimulatedMutant, 'works'>[] = [
     faults: 'cut,storeKill,lateReply',
     edit: {
       file: ticker,
-      text: "if (kind === 'stored' || kind === 'kept') return [end];",
-      by: "if (kind === 'stored' || kind === 'kept' || kind === 'unknown') return [end];",
+      text: "if (kind === 'stored' || kind === 'kept' || kind === 'ended') return [end];",
+      by: "if (kind === 'stored' || kind === 'kept' || kind === 'ended' || kind === 'unknown') return [end];",
     },
   },
   {
@@ -166,8 +166,8 @@ const ofSchedules: readonly Omit<SimulatedMutant, 'works'>[] = [
     faults: 'diskFull',
     edit: {
       file: ticker,
-      text: "if (kind === 'stored' || kind === 'kept') return [end];",
-      by: "if (kind === 'stored' || kind === 'kept' || kind === 'not_stored') return [end];",
+      text: "if (kind === 'stored' || kind === 'kept' || kind === 'ended') return [end];",
+      by: "if (kind === 'stored' || kind === 'kept' || kind === 'ended' || kind === 'not_stored') return [end];",
     },
   },
   // An instant is missed after a minute, and a known topic takes the ticks.

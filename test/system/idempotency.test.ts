@@ -17,7 +17,7 @@ async function repeats(daemon: RunningDaemon): Promise<void> {
   const repeat = () => pushes.push(...numbers(50).map(push));
   const sink = await startSink((arrival, response) => {
     repeat();
-    ok(arrival, response);
+    return ok(arrival, response);
   });
   await addTopic(daemon, topic, sink.url, { idempotency: '1h' });
   pushes.push(push());

@@ -100,7 +100,7 @@ describe('a configured backoff', () => {
       refusesUrl: () => null,
       brokers: new Map(),
       hooks: new Set<string>(),
-    historyMs: 86_400_000,
+      historyMs: 86_400_000,
     });
     return { value, message: errors.error()?.message };
   }

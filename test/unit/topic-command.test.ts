@@ -8,7 +8,12 @@ import type { TopicJson } from '../../src/core/topic/settings.ts';
 import { completeSettings, parseTopicInput, topicJson } from '../../src/core/topic/settings.ts';
 import type { Topic } from '../../src/core/topic/topic.ts';
 
-const policy = { refusesUrl: () => null, brokers: new Map([['main', null]]), hooks: new Set<string>(), historyMs: 86_400_000 };
+const policy = {
+  refusesUrl: () => null,
+  brokers: new Map([['main', null]]),
+  hooks: new Set<string>(),
+  historyMs: 86_400_000,
+};
 
 /** As dq shows a topic that was registered with these members. */
 function registered(input: object): TopicJson {
