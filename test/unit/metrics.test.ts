@@ -94,7 +94,7 @@ it('histogram: a bound belongs to its bucket; buckets are cumulative', async () 
 it('counters: possible combinations of known labels begin at 0', async () => {
   const text = await textOf(new MetricTally());
   expect(linesOf(text, 'dq_pushes_total')).toEqual(
-    ['stored', 'replaced', 'kept', 'refused', 'not_stored', 'unknown'].map(
+    ['stored', 'replaced', 'kept', 'ended', 'refused', 'not_stored', 'unknown'].map(
       (outcome) => `dq_pushes_total{outcome="${outcome}"} 0`,
     ),
   );
