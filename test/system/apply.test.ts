@@ -66,6 +66,7 @@ describe('dq export, dq apply', async () => {
       ...{ retryIf: '{res.code}!="0"', okStatus: ['2xx', '404'], emptyReply: 'accept', maxAttempts: 3 },
       ...{ backoff: { type: 'exponential', base: '10s', factor: 1.5, cap: '1h' }, jitter: 0.25 },
       ...{ priority: 'high', concurrency: 8, rate: 5, alertHooks: ['ops'], dangerouslySkipTlsVerify: true },
+      idempotency: '10m',
       state: 'paused',
     });
     await add('a.pull', { delivery: 'pull', callbackUrl: undefined, lease: '5m', backoff: ['0s', '1m'] });
