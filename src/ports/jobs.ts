@@ -52,8 +52,8 @@ export interface PushJob extends JobKey {
   /** The options of the job (core/extension.ts); absent or null without one. pullOwner reserves it for its
    *  own lease, whatever it requests. Retries and new versions keep the block. */
   readonly extension?: Buffer | null | undefined;
-  /** Absent, 0: none. While the id has no live job, and its last job ended or died less than this time ago, the
-   *  push stores nothing, in every mode. A store that keeps no history knows dead letters alone. */
+  /** Absent, 0: none. While the id has no live job, and its last job ended or died less than this time ago,
+   *  the push stores nothing, in every mode. A store that keeps no history knows dead letters alone. */
   readonly windowMs?: number | undefined;
   /** Of an imported job: epoch ms, a later moment becomes now; absent: now */
   readonly acceptedAt?: number | undefined;

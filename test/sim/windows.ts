@@ -19,8 +19,8 @@ export interface WindowsOptions {
   readonly keepsHistory: boolean;
 }
 
-/** The end or death of the last job of an id. `at`: virtual ms; null: the clock was stepped, or the store lost
- *  what it wrote since */
+/** The end or death of the last job of an id. `at`: virtual ms; null: the clock was stepped, or the store
+ *  lost what it wrote since */
 export interface LastEnd {
   readonly version: number;
   readonly at: number | null;
@@ -38,7 +38,8 @@ export class Windows {
     this.#areUsed = options.loop.stream('windows').chance(shares.worlds);
   }
 
-  /** Draws the window of a push; null: none. Of a stream of its own, so that the other pushes stay the same. */
+  /** Draws the window of a push; null: none. Of a stream of its own, so that the other pushes stay the
+   *  same. */
   draw(tag: string): number | null {
     if (!this.#areUsed) return null;
     const dice: Dice = this.#options.loop.stream(`window ${tag}`);

@@ -2,13 +2,14 @@
 -- push: stores jobs in order, each checked by itself.
 -- @keys P
 -- @args one text with all jobs, then each body that lies apart, in their order. Per job: length (1) and
---   topic, length (2) and tag+id, mode (r replace, k keep, j reject; a capital with a window), 1 = only if the
---   id lives here, number that the version must exceed (7), flags (priority + 4 × content type + 32 with a
---   body apart + 64 with a past + 128 if the tail begins with an extension block), d = delay or a = epoch (ms,
---   6), length (2) and tail; the past of an imported job: acceptedAt (ms, 6), failures (2); the window (ms, 6)
+--   topic, length (2) and tag+id, mode (r replace, k keep, j reject; a capital with a window), 1 = only if
+--   the id lives here, number that the version must exceed (7), flags (priority + 4 × content type + 32 with
+--   a body apart + 64 with a past + 128 if the tail begins with an extension block), d = delay or a = epoch
+--   (ms, 6), length (2) and tail; the past of an imported job: acceptedAt (ms, 6), failures (2); the window
+--   (ms, 6)
 -- @returns one text, per job: kind (1 stored, 2 a live job is unchanged, 3 absent, 4 unknown whether a live
---   job exists, or when the last one ended: it may be lost, 5 the last one ended within the window), state (5:
---   the end, 255 dead), 1 replaced + 2 was reserved, version (7; absent: a number no lower than any given
+--   job exists, or when the last one ended: it may be lost, 5 the last one ended within the window), state
+--   (5: the end, 255 dead), 1 replaced + 2 was reserved, version (7; absent: a number no lower than any given
 --   here), due (6); 5: when it ended (6)
 -- @writes the list number, if it was lower; the replaced job's set, then record, body, set; new jobs in one
 --   piece; numbers
