@@ -11,11 +11,16 @@ import type { JobSnapshot } from '../core/job.ts';
 import { printBackoff } from '../core/topic/backoff.ts';
 import type { PlainTopic } from '../core/topic/topic.ts';
 import type { EditItem } from '../ports/job-store.ts';
-import { checkContent, jobOptions, type PushTerms, readWhen } from './accept-job.ts';
+import { type ContentTerms, checkContent, jobOptions, readWhen } from './accept-job.ts';
 import { readEdit } from './read-batch.ts';
 
 /** `bytes`: a JSON object, whose absent members stay as they are. Throws DqError. */
-export function acceptEdit(job: JobSnapshot, topic: PlainTopic, bytes: Buffer, terms: PushTerms): EditItem {
+export function acceptEdit(
+  job: JobSnapshot,
+  topic: PlainTopic,
+  bytes: Buffer,
+  terms: ContentTerms,
+): EditItem {
   const request = readEdit(bytes, job.contentType);
   const { requeue, newWebhookId } = request;
   if (Object.values(request).every((value) => value === undefined || value === false))
