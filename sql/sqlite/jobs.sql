@@ -1,7 +1,7 @@
 -- The embedded job store of dq, layout 1. dq creates it; by hand: sqlite3 jobs.db < sql/sqlite/jobs.sql
 -- Times are epoch ms.
 -- job.state: 0 delayed, 1 ready, 2 reserved, 3 dead, 4 ended. job.prio: 0 high, 1 normal, 2 low.
--- job.reason: 0 attempts_exhausted, 1 gone, 2 no_retry, 3 poison, 4 nacked, 5 expired.
+-- job.reason: 0 attempts_exhausted, 1 gone, 2 no_retry, 3 poison, 4 nacked, 5 expired, 6 dead_rule.
 -- job.ended_as: 0 done, 1 cancelled, 2 purged, 3 expired.
 -- alert.state: 0 owed, 1 claimed, 2 sent, 3 nobody.
 PRAGMA application_id = 1685154402;

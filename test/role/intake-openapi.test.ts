@@ -185,7 +185,7 @@ it('openapi: describes the callback as a webhook with the headers that dq sends'
     ...{ topic: 't', id: 'a', origin: 1, failures: 0, dueAt: 0 },
     contentType: 'application/json',
   };
-  const sent = callbackHeaders(job, topic, { nowMs: 0, body: Buffer.from('{}'), version: '0' });
+  const sent = callbackHeaders(job, topic, { nowMs: 0, body: Buffer.from('{}'), version: '0', again: 1 });
   const { parameters } = body.webhooks.callback.post as { parameters: readonly { name: string }[] };
   const ofHttp = ['accept-encoding', 'content-type', 'user-agent'];
   expect(parameters.map(({ name }) => name).sort()).toEqual(

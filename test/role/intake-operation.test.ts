@@ -129,7 +129,7 @@ describe('stats', () => {
       orphaned: 1,
       oldestOverdueMs: expect.any(Number),
     });
-    const none = { pushed: 0, delivered: 0, retried: 0, dead: 0, cancelled: 0 };
+    const none = { pushed: 0, delivered: 0, retried: 0, dead: 0, cancelled: 0, again: 0 };
     const states = { delayed: 0, ready: 0, reserved: 0, dead: 0 };
     expect(body.topics).toEqual([
       {

@@ -262,7 +262,7 @@ describe('paths', () => {
       ['PATCH', '/v1/topics', 'GET, HEAD, POST'],
       ['OPTIONS', '/v1/topics?limit=1', 'GET, HEAD, POST'],
       ['POST', '/v1/topics/t', 'DELETE, GET, HEAD, PATCH, PUT'],
-      ['PUT', '/v1/topics/none/jobs/%E8%AE%A2', 'DELETE, GET, HEAD'],
+      ['PUT', '/v1/topics/none/jobs/%E8%AE%A2', 'DELETE, GET, HEAD, PATCH'],
       ['GET', '/v1/topics/t/jobs', 'POST'],
       ['GET', '/v1/dead/requeue', 'POST'],
       ['PROPFIND', '/openapi.json', 'GET, HEAD'],

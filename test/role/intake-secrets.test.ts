@@ -111,7 +111,7 @@ describe('GET /v1/topics/{topic}/stats', () => {
       { topic: 'b', day: today, name: 'dead', n: 1 },
       { topic: 'a', day: today, name: 'pushed', n: 1 },
     ]);
-    const none = { pushed: 0, delivered: 0, retried: 0, dead: 0, cancelled: 0 };
+    const none = { pushed: 0, delivered: 0, retried: 0, dead: 0, cancelled: 0, again: 0 };
     expect((await dq.call('GET', '/v1/topics/b/stats')).body).toEqual({
       topic: 'b',
       total: { ...none, pushed: 2, dead: 1 },
@@ -123,7 +123,7 @@ describe('GET /v1/topics/{topic}/stats', () => {
   it('is all zeros for a new topic, and 404 for an unknown one', async () => {
     const { dq } = await withTopic();
     const { body } = await dq.call('GET', '/v1/topics/a/stats');
-    expect([...Object.values(body.total), ...Object.values(body.states)]).toEqual(Array(9).fill(0));
+    expect([...Object.values(body.total), ...Object.values(body.states)]).toEqual(Array(10).fill(0));
     expect(await dq.call('GET', '/v1/topics/b/stats')).toMatchObject(problem(404, 'topic_not_found'));
   });
 });

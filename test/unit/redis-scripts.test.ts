@@ -14,7 +14,7 @@ const parts = names(join(directory, 'shared')).map(
   (name) => [name, readFileSync(join(directory, 'shared', name), 'utf8')] as const,
 );
 /** These make the store larger, so a full server rejects them. */
-const rejectedWhenFull = ['push.lua', 'requeue.lua', 'dead-requeue.lua', 'restore.lua'];
+const rejectedWhenFull = ['push.lua', 'edit.lua', 'requeue.lua', 'dead-requeue.lua', 'restore.lua'];
 const reading =
   /^(get|position|scan|horizon|dead-list|dead-last|history-get|alert-due|alert-list|alert-state|counts|counts-of|examine|count-quarantined|ids|lacks|marks|walk|search-.*)\.lua$/;
 const writingCalls = /call\('(HSET|HDEL|ZADD|ZREM|ZREMRANGEBYRANK|PUBLISH|SET)'/;
