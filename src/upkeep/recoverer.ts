@@ -14,7 +14,7 @@ import type { RoleContext } from '../process/role.ts';
 import { Agent } from '../runtime/agent.ts';
 import { isDue, turnAfter } from '../runtime/loop.ts';
 import { monotonicNow } from '../runtime/time.ts';
-import { endWithOutcomes } from '../use-cases/outcome-jobs.ts';
+import { endWithOutcomes, type Topics } from '../use-cases/outcome-jobs.ts';
 import { ExpiredPulls, throwFailure } from './expired-pulls.ts';
 import { upkeepLimits } from './limits.ts';
 
@@ -115,8 +115,9 @@ export class Recoverer extends Agent {
           do {
             recovered = await recover(jobs, partition);
             this.#report(recovered.returned);
-            await this.#bury(recovered.poisoned);
-            await this.#expiredPulls.settle(recovered.pulled ?? []);
+            const ends = [this.#bury(recovered.poisoned), this.#expiredPulls.settle(recovered.pulled ?? [])];
+            const failed = (await Promise.allSettled(ends)).find((end) => end.status === 'rejected');
+            if (failed !== undefined) throw failed.reason;
           } while (recovered.more);
         } catch (error) {
           if (!(error instanceof StoreError)) throw error;
@@ -140,13 +141,26 @@ export class Recoverer extends Agent {
     this.#ctx.log.notice('recoverer: recovered jobs', { returned });
   }
 
+  /** The topics as this process has read them. One that was removed, or that is unreadable, names no outcome
+   *  job: for ever it would keep its poison jobs reserved. */
+  #topics(): Topics {
+    const { topics } = this.#ctx;
+    if (!topics.isKnown) return topics;
+    return {
+      isKnown: true,
+      isUnreadable: (name) => topics.isUnreadable(name),
+      get: (name) => topics.get(name),
+      lookUp: async () => undefined,
+    };
+  }
+
   /** Rejects with StoreError when the store did not bury all: the next recover lists the rest again. */
   async #bury(leases: readonly Lease[]): Promise<void> {
     if (leases.length === 0) return;
     const { log, counters, metrics, store } = this.#ctx;
     const items = leases.map((lease) => ({ ...lease, reason: 'poison', attempt: null }) as const);
     const outcomes = await endWithOutcomes(
-      this.#ctx,
+      { ...this.#ctx, topics: this.#topics() },
       items,
       ({ reason }) => ({ reason, reply: null }),
       (its) => store.jobs.bury(its),

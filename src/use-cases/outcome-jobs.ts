@@ -1,18 +1,18 @@
 // Makes the job that the end of another one pushes: its receiver gets the end, the reply and the body. The
 // store pushes it in the step that ends the job.
-// Invariant: where a topic names one, no end is written without it. A topic that cannot be read, or a job
-// whose body cannot, leaves the lease as it is.
+// Invariant: where a topic names one, no end is written without it: a topic or a job that cannot be read leaves
+// the lease as it is. A body that is damaged does not: the outcome job then has none.
 
 import { isUtf8 } from 'node:buffer';
 import { webhookIdOf } from '../core/delivery.ts';
 import { formatInstant } from '../core/duration.ts';
 import { extensionOf, optionsIn } from '../core/extension.ts';
-import type { BuryReason, JobSnapshot, Lease, ReservedJob } from '../core/job.ts';
+import type { BuryReason, JobKey, JobSnapshot, Lease, ReservedJob } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
 import type { OutcomeTopics } from '../core/topic/outcome-topics.ts';
 import type { Topic } from '../core/topic/topic.ts';
 import type { AckItem, JobStore, Outcome } from '../ports/job-store.ts';
-import { StoreError, type StoreFailure } from '../ports/store-error.ts';
+import { failureCodeOf, StoreError, type StoreFailure } from '../ports/store-error.ts';
 
 /** How a job ended. */
 export interface End {
@@ -30,11 +30,16 @@ export interface End {
 
 type EndedJob = Pick<
   ReservedJob,
-  'topic' | 'id' | 'version' | 'origin' | 'acceptedAt' | 'contentType' | 'body' | 'extension'
->;
+  'topic' | 'id' | 'version' | 'origin' | 'acceptedAt' | 'contentType' | 'extension'
+> & {
+  /** null: it cannot be read */
+  readonly body: Buffer | null;
+};
 
 /** The topics that this process knows. */
-interface Topics {
+export interface Topics {
+  readonly isKnown: boolean;
+  isUnreadable(topic: string): boolean;
   get(topic: string): (OutcomeTopics & Pick<Topic, 'delayMs' | 'priority'>) | undefined;
   lookUp(topic: string): Promise<OutcomeTopics | undefined>;
 }
@@ -135,11 +140,10 @@ async function completed<I extends Lease & Pick<AckItem, 'attempt'>>(
   item: I,
   { reason, reply }: Pick<End, 'reason' | 'reply'>,
 ): Promise<Completed<I>> {
-  let job: JobSnapshot | null;
   try {
-    const topic = topics.get(item.topic) ?? (await topics.lookUp(item.topic));
+    const topic = topics.get(item.topic) ?? (await lookedUp(topics, item.topic));
     if (topic === undefined || nameIn(topic, reason) === '') return { item };
-    job = await store.jobs.get({ topic: item.topic, id: item.id });
+    const job = await readJob(store.jobs, { topic: item.topic, id: item.id });
     if (job?.version !== item.version) return { unwritten: { kind: 'lease_lost' } };
     const attempt = item.attempt?.attempt ?? job.failures;
     const how = { reason, attempt, at: clock.now(), status: null, reply };
@@ -147,5 +151,31 @@ async function completed<I extends Lease & Pick<AckItem, 'attempt'>>(
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
     return { unwritten: { kind: 'not_stored', code: error.failure.code } };
+  }
+}
+
+/** While the registry does not answer, a topic that it did not have before has no settings. */
+async function lookedUp(topics: Topics, name: string): Promise<OutcomeTopics | undefined> {
+  try {
+    return await topics.lookUp(name);
+  } catch (error) {
+    if (topics.isKnown && !topics.isUnreadable(name)) return undefined;
+    throw error;
+  }
+}
+
+/** How a store rejects the read of a damaged job. A repeat would be rejected, too. */
+const damaged: ReadonlySet<string> = new Set(['store_damaged', 'store_failed']);
+
+async function readJob(
+  jobs: Pick<JobStore, 'get'>,
+  key: JobKey,
+): Promise<(Omit<JobSnapshot, 'body'> & Pick<EndedJob, 'body'>) | null> {
+  try {
+    return await jobs.get(key);
+  } catch (error) {
+    if (!damaged.has(failureCodeOf(error))) throw error;
+    const job = await jobs.get(key, 'bodiless');
+    return job === null ? null : { ...job, body: null };
   }
 }

@@ -1,14 +1,19 @@
 // Outcome jobs from the ends of calls, leases and burials, and the registration of their topics.
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { extensionOf } from '../../src/core/extension.ts';
+import { type JobKey, pullOwner } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import { readTraceContext } from '../../src/core/trace-context.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
+import type { JobStore } from '../../src/ports/job-store.ts';
+import { StoreError } from '../../src/ports/store-error.ts';
 import { createUpkeep } from '../../src/upkeep/upkeep.ts';
+import { endWithOutcomes } from '../../src/use-cases/outcome-jobs.ts';
 import { startIntake, tokenFor } from '../support/intake.ts';
+import { useJumpingTime } from '../support/jumping-time.ts';
 import { startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-import { owner, type Rig, startRig } from './rig.ts';
+import { damage, owner, type Rig, startRig } from './rig.ts';
 
 const noCall = { delivery: 'pull' } as const;
 const find = { limit: 10, cursor: null };
@@ -87,8 +92,8 @@ describe('a call', () => {
 });
 
 describe('dq-upkeep', () => {
-  it('pushes the job of onDead for a poison job', async () => {
-    const rig = await startRig({ recoverHoldMs: 0 });
+  /** Job `a` of topic t has lost leases to poison, but for the last of the notifier that has just died. */
+  async function almostPoison(rig: Rig): Promise<void> {
     await rig.topic('dead', '', noCall);
     await rig.topic('t', 'http://127.0.0.1:1/', { onDead: 'dead' });
     await rig.push('t', 'a');
@@ -98,11 +103,71 @@ describe('dq-upkeep', () => {
       await rig.store.jobs.reserve(0, asked);
       if (strike < limits.strikesPoison) await rig.store.jobs.recoverOwners(0, 7, { dead: strike }, 10);
     }
+  }
+
+  const stateOf = async (rig: Rig, topic: string) => (await rig.store.jobs.get({ topic, id: 'a' }))?.state;
+  const tellDeath = (rig: Rig) => rig.tell({ kind: 'owner_dead', incarnation: limits.strikesPoison });
+
+  /** dq-upkeep, where the reads of job t/a are rejected. `how`: as the store gets it */
+  const runWith = (rig: Rig, rejects: (how?: 'bodiless') => StoreError | null) => {
+    const jobs: JobStore = Object.assign(Object.create(rig.store.jobs), {
+      async get(key: JobKey, how?: 'bodiless') {
+        const error = key.topic === 't' ? rejects(how) : null;
+        if (error !== null) throw error;
+        return rig.store.jobs.get(key, how);
+      },
+    });
+    return rig.run(createUpkeep(rig.context({ store: { ...rig.store, jobs } })));
+  };
+
+  it('pushes the job of onDead for a poison job', async () => {
+    const rig = await startRig({ recoverHoldMs: 0 });
+    await almostPoison(rig);
     await rig.run(createUpkeep(rig.context()));
-    rig.tell({ kind: 'owner_dead', incarnation: limits.strikesPoison });
+    tellDeath(rig);
     const { json } = await follows(rig, 'dead');
     expect(json).toMatchObject({ type: 'dq.dead', reason: 'poison', attempt: 0, body: '{"id":"a"}' });
-    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({ state: 'dead' });
+    expect(await stateOf(rig, 't')).toBe('dead');
+  });
+
+  it('buries a poison job whose body is damaged: the job that follows has none', async () => {
+    const rig = await startRig({ recoverHoldMs: 0 });
+    await almostPoison(rig);
+    const damaged = new StoreError({ kind: 'not_stored', code: 'store_damaged' });
+    await runWith(rig, (how) => (how === undefined ? damaged : null));
+    tellDeath(rig);
+    expect((await follows(rig, 'dead')).json).toMatchObject({ id: 'a', reason: 'poison', body: null });
+    expect(await stateOf(rig, 't')).toBe('dead');
+  });
+
+  it('buries a poison job of an unreadable topic, and asks the registry nothing', async () => {
+    const rig = await startRig({ recoverHoldMs: 0 });
+    await almostPoison(rig);
+    damage(rig, 'settings', 'torn');
+    await rig.topics.refresh();
+    expect(rig.topics.isUnreadable('t')).toBe(true);
+    const lookUp = vi.spyOn(rig.topics, 'lookUp');
+    await rig.run(createUpkeep(rig.context()));
+    tellDeath(rig);
+    await until('the dead letter', async () => (await stateOf(rig, 't')) === 'dead');
+    expect(lookUp).not.toHaveBeenCalled();
+  });
+
+  it('ends the expired leases of pulled jobs while a poison job cannot be read', async () => {
+    const time = useJumpingTime();
+    const rig = await startRig({ recoverHoldMs: 0, clock: time.wall });
+    await almostPoison(rig);
+    await rig.topic('u', '', { ...noCall, maxAttempts: 1 });
+    await rig.push('u', 'a');
+    const others = { room: 10, leaseMs: 1_000 };
+    await rig.store.jobs.reserve(0, { owner: pullOwner, max: 1, others, topics: new Map() });
+    let isAway = true;
+    await runWith(rig, () => (isAway ? new StoreError({ kind: 'not_stored', code: 'busy' }) : null));
+    await time.passUntil('the end of the pulled job', async () => (await stateOf(rig, 'u')) === 'dead');
+    expect(await stateOf(rig, 't')).toBe('reserved');
+    isAway = false;
+    await time.passUntil('the end of the other', async () => (await stateOf(rig, 't')) === 'dead');
+    expect((await follows(rig, 'dead')).json).toMatchObject({ reason: 'poison', body: '{"id":"a"}' });
   });
 });
 
@@ -129,6 +194,21 @@ describe('a pulled job', () => {
       results: [409, 409].map((status) => ({ status, code: 'lease_lost' })),
     });
   });
+});
+
+it('an end of a removed topic does not wait for the registry; one of an unreadable topic does', async () => {
+  const rig = await startRig();
+  const away = new StoreError({ kind: 'not_stored', code: 'busy' });
+  const lookUp = () => Promise.reject(away);
+  const end = (isUnreadable: boolean) => {
+    const topics = { isKnown: true, isUnreadable: () => isUnreadable, get: () => undefined, lookUp };
+    const ending = { topics, store: rig.store, clock: rig.context().clock };
+    const lease = { topic: 't', id: 'a', version: 1, token: 2, attempt: null };
+    const how = () => ({ reason: null, reply: null });
+    return endWithOutcomes(ending, [lease], how, (items) => rig.store.jobs.ack(items));
+  };
+  expect(await end(false)).toEqual([{ kind: 'lease_lost' }]);
+  expect(await end(true)).toEqual([{ kind: 'not_stored', code: 'busy' }]);
 });
 
 describe('registration', () => {
