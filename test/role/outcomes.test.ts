@@ -92,12 +92,12 @@ describe('a call', () => {
 });
 
 describe('dq-upkeep', () => {
-  /** Job `a` of topic t has lost leases to poison, but for the last of the notifier that has just died. */
-  async function almostPoison(rig: Rig): Promise<void> {
+  /** Job `a` of topic t has a lease whose loss makes it poison. */
+  async function almostPoison(rig: Rig, leaseMs = 60_000): Promise<void> {
     await rig.topic('dead', '', noCall);
     await rig.topic('t', 'http://127.0.0.1:1/', { onDead: 'dead' });
     await rig.push('t', 'a');
-    const others = { room: 10, leaseMs: 60_000 };
+    const others = { room: 10, leaseMs };
     for (let strike = 1; strike <= limits.strikesPoison; strike += 1) {
       const asked = { owner: owner(strike), max: 1, others, topics: new Map() };
       await rig.store.jobs.reserve(0, asked);
@@ -156,7 +156,7 @@ describe('dq-upkeep', () => {
   it('ends the expired leases of pulled jobs while a poison job cannot be read', async () => {
     const time = useJumpingTime();
     const rig = await startRig({ recoverHoldMs: 0, clock: time.wall });
-    await almostPoison(rig);
+    await almostPoison(rig, 900);
     await rig.topic('u', '', { ...noCall, maxAttempts: 1 });
     await rig.push('u', 'a');
     const others = { room: 10, leaseMs: 1_000 };
