@@ -1,7 +1,7 @@
 // Makes the job that the end of another one pushes: its receiver gets the end, the reply and the body. The
 // store pushes it in the step that ends the job.
-// Invariant: where a topic names one, no end is written without it: a topic or a job that cannot be read leaves
-// the lease as it is. A body that is damaged does not: the outcome job then has none.
+// Invariant: where a topic names one, no end is written without it: a topic or a job that cannot be read
+// leaves the lease as it is. A body that is damaged does not: the outcome job then has none.
 
 import { isUtf8 } from 'node:buffer';
 import { webhookIdOf } from '../core/delivery.ts';
