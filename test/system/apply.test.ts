@@ -54,6 +54,9 @@ describe('dq export, dq apply', async () => {
 
   it('a file that was exported brings every field back, and is equal then', async () => {
     const people = { title: 'Close: "unpaid" #1', owner: 'shop', alertEmails: ['ops@example.org'] };
+    await add('a.pull', { delivery: 'pull', callbackUrl: undefined, lease: '5m', backoff: ['0s', '1m'] });
+    const target = { broker: 'main', to: 'orders', key: 'created' };
+    await add('a.mq', { delivery: 'mq', callbackUrl: undefined, target, state: 'offline' });
     await add('a.push', {
       ...people,
       ...{
@@ -66,12 +69,10 @@ describe('dq export, dq apply', async () => {
       ...{ retryIf: '{res.code}!="0"', okStatus: ['2xx', '404'], emptyReply: 'accept', maxAttempts: 3 },
       ...{ backoff: { type: 'exponential', base: '10s', factor: 1.5, cap: '1h' }, jitter: 0.25 },
       ...{ priority: 'high', concurrency: 8, rate: 5, alertHooks: ['ops'], dangerouslySkipTlsVerify: true },
-      idempotency: '10m',
+      ...{ deadIf: '{status}==400', againIf: '{res.state}=="pending"', againAfter: '{res.retry_in}s' },
+      ...{ onDone: 'a.pull', onDead: 'a.mq', idempotency: '10m' },
       state: 'paused',
     });
-    await add('a.pull', { delivery: 'pull', callbackUrl: undefined, lease: '5m', backoff: ['0s', '1m'] });
-    const target = { broker: 'main', to: 'orders', key: 'created' };
-    await add('a.mq', { delivery: 'mq', callbackUrl: undefined, target, state: 'offline' });
     for (const json of [
       {
         name: 's.cron',

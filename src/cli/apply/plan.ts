@@ -116,8 +116,9 @@ function removals(scope: readonly string[], file: TopicsFile, { topics, schedule
   );
   const isRemoved = (topic: string) => topics.has(topic) && isInScope(scope, topic) && !inFile?.has(topic);
   return {
+    // The reverse of the reverse keeps the order where no topic names another one.
     topics: targetsFirst(
-      [...topics.values()],
+      [...topics.values()].toReversed(),
       ({ topic }) => topic,
       (json) => json,
     )
