@@ -43,8 +43,8 @@ const edits: readonly Omit<SimulatedMutant, 'store' | 'works' | 'shards'>[] = [
     faults: 'mysqlTrouble,redisEmptied,kill',
     edit: {
       file: mover,
-      text: 'if (!(await arrivals.isOpen(move)) && !(await this.#leaveEnds())) return false;',
-      by: '',
+      text: "if (known === 'open' || isFirst || this.#ctx.journal === undefined) return 'left';",
+      by: "if (known !== 'healing') return 'left';",
     },
   },
   {

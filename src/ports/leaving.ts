@@ -54,6 +54,8 @@ export interface LeavingJobs {
   ): Promise<{ readonly jobs: readonly LeavingJob[]; readonly next: LeavingPlace | null }>;
   /** Opens a move, unless one is open or no jobs are left. */
   begin(): Promise<LeavingState>;
+  /** Before the target opens the move. True: for the first time, so it has had none of the jobs. */
+  opens(): Promise<boolean>;
   /** Removes jobs that the target has, unless they have another version. */
   forget(jobs: readonly (JobKey & { readonly version: Version })[]): Promise<void>;
   /** Ends the move if nothing is left and the target has closed the one before; else false. */
@@ -73,11 +75,13 @@ export type Arrived =
 /** The store in force, as the target of moves. `move`: its number in jobs.db, a time in µs, which no other
  *  instance has; the number of an instance can change during a move. */
 export interface Arrivals {
-  /** While a move is open, every end leaves an entry, and none is removed. */
-  open(move: number): Promise<void>;
+  /** From here on every end leaves an entry, and none is removed, until the move is closed. closed: a server
+   *  does not know the move as open: it was not opened, or the server has lost that · healing: a server does
+   *  not have again what it has lost */
+  prepare(move: number): Promise<'open' | 'closed' | 'healing'>;
+  /** False: a server has lost data since `prepare`; there nothing is opened. */
+  open(move: number): Promise<boolean>;
   close(move: number): Promise<void>;
-  /** False: a server does not know the move: it was not opened, or the server has lost that. */
-  isOpen(move: number): Promise<boolean>;
   /** Puts jobs that are absent, or here in an older version. A repeat changes nothing, also after the job has
    *  ended. */
   put(move: number, jobs: readonly LeavingJob[]): Promise<readonly Arrived[]>;

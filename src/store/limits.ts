@@ -26,8 +26,8 @@ export const storeLimits = {
   recoverAwayMs: 3_000,
   recoverHoldMs: 5_000,
   /** While jobs.db moves to Redis: ids that one call looks for there; how old the knowledge may be that jobs
-   *  are left; and how long a call waits for a mover that has to tell Redis of the move again (2 s in
-   *  all). */
+   *  are left; and how long a call waits for a mover that has to tell Redis of the move, at its begin and
+   *  after a failover (2 s in all). */
   movingFindMax: 1_000,
   movingLookMs: 1_000,
   movingTriesMax: 20,

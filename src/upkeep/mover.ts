@@ -1,7 +1,7 @@
 // Moves the jobs of a jobs.db that dq leaves to the store in force: a page is put there, recorded in the
 // journal where there is one, and forgotten in jobs.db some seconds later, if no server may have lost data
 // since. A server that was emptied has no entries of ends, so the journal names those of the jobs that
-// jobs.db still has before the move is opened there.
+// jobs.db still has before the move is opened there again.
 // Invariants: jobs.db forgets a version only after a durable put of it, or of a higher one. A repeat of each
 // step changes nothing, so a mover that dies at any line begins again at the first page, and two do no harm.
 // The move is a state of jobs.db, not an operation of the registry: several instances may share the registry,
@@ -19,7 +19,7 @@ import type { LeavingJob, LeavingPlace, LeavingState } from '../ports/leaving.ts
 import { StoreError, type StoreFailure } from '../ports/store-error.ts';
 import type { LeavingStore, RoleContext } from '../process/role.ts';
 import { Agent } from '../runtime/agent.ts';
-import { monotonicNow, sleep } from '../runtime/time.ts';
+import { monotonicNow } from '../runtime/time.ts';
 import { upkeepLimits } from './limits.ts';
 
 interface Put {
@@ -28,12 +28,18 @@ interface Put {
   readonly jobs: readonly (JobKey & { readonly version: Version })[];
 }
 
+/** The ends that the journal knows: where the walk that leaves them goes on, and how many jobs it has asked
+ *  for; left: in the target. */
+type Ends = { readonly at: LeavingPlace | null; readonly asked: number } | 'left';
+
 export class Mover extends Agent {
   readonly #ctx: RoleContext;
   readonly #leaving: LeavingStore;
   readonly #isJournalBehind: () => boolean;
   /** the move that the target knows */
   #opened: number | null = null;
+  /** of the walk before that, which goes on after a failure; null: the target is not prepared */
+  #ends: Ends | null = null;
   #losses = 0;
   /** the next page; undefined: all are put */
   #next: LeavingPlace | null | undefined = null;
@@ -69,7 +75,8 @@ export class Mover extends Agent {
     const state = await calls.state();
     const { move, ended } = state;
     if (move === null || ended !== null) return this.#rest(state);
-    if (this.#opened !== move && !(await this.#open(move, state))) return upkeepLimits.moveWaitMs;
+    const waitMs = this.#opened === move ? null : await this.#open(move, state);
+    if (waitMs !== null) return waitMs;
     const losses = await arrivals.losses();
     if (losses !== this.#losses) this.#beginAgain(losses);
     await this.#forget();
@@ -96,6 +103,7 @@ export class Mover extends Agent {
   async #rest({ ended }: LeavingState): Promise<number> {
     const { calls, arrivals } = this.#leaving;
     this.#opened = null;
+    this.#ends = null;
     this.#problem = null;
     if (ended === null) return upkeepLimits.moveWaitMs;
     const losses = await arrivals.losses();
@@ -112,40 +120,53 @@ export class Mover extends Agent {
     return upkeepLimits.moveWaitMs;
   }
 
-  /** False: a server is not healed. */
-  async #open(move: number, { jobs }: LeavingState): Promise<boolean> {
+  /** Null: the move is open; else how long it waits. */
+  async #open(move: number, { jobs }: LeavingState): Promise<number | null> {
     const { arrivals } = this.#leaving;
     const losses = await arrivals.losses();
-    if (!(await arrivals.isOpen(move)) && !(await this.#leaveEnds())) return false;
-    await arrivals.open(move);
+    this.#ends ??= await this.#prepare(move);
+    if (this.#ends !== null && this.#ends !== 'left') {
+      const waitMs = await this.#leaveEnds(this.#ends, jobs);
+      if (waitMs !== null) return waitMs;
+    }
+    const isOpen = this.#ends === 'left' && (await arrivals.open(move));
+    this.#ends = null;
+    this.#problem = isOpen ? null : 'Redis has lost data that is not put back yet';
+    if (!isOpen) return upkeepLimits.moveWaitMs;
     this.#opened = move;
     this.#beginAgain(losses);
     this.#ctx.log.notice('mover: moves the jobs of jobs.db to Redis', { jobs });
-    return true;
+    return null;
   }
 
-  /** A put that follows does not revive the jobs whose ends the journal knows. False: a server that lost
-   *  changes is not healed yet: until then the journal may lack ends. */
-  async #leaveEnds(): Promise<boolean> {
+  /** Null: a server is not healed: until then the journal may lack ends. */
+  async #prepare(move: number): Promise<Ends | null> {
+    const { calls, arrivals } = this.#leaving;
+    const known = await arrivals.prepare(move);
+    if (known === 'healing') return null;
+    const isFirst = await calls.opens();
+    if (known === 'open' || isFirst || this.#ctx.journal === undefined) return 'left';
+    return { at: null, asked: 0 };
+  }
+
+  /** One page: a put that follows does not revive the jobs whose ends the journal knows. Null: no page is
+   *  left, or a server has lost changes; else how long the next page waits. */
+  async #leaveEnds({ at, asked }: Exclude<Ends, 'left'>, left: number): Promise<number | null> {
     const { journal, store } = this.#ctx;
     const { healing } = store;
-    if (journal === undefined || healing === undefined) return true;
-    let at: LeavingPlace | null = null;
-    do {
-      const began = monotonicNow();
-      const { jobs, next }: { readonly jobs: readonly LeavingJob[]; readonly next: LeavingPlace | null } =
-        await this.#leaving.calls.page(at);
-      const ended = (await journal.db.rows(jobs, false)).filter(isEnded);
-      const outcomes = await healing.put(ended);
-      await journal.record(outcomes.flatMap((outcome, i) => changeOf(ended[i] as JobRow, outcome)));
-      for (const outcome of outcomes) {
-        if (outcome.kind === 'other_note') return false;
-        if (outcome.kind === 'not_stored' || outcome.kind === 'unknown') throw new StoreError(outcome);
-      }
-      at = next;
-      await sleep(Math.min(monotonicNow() - began, limits.loopSleepMsMax));
-    } while (at !== null && !this.isDraining);
-    return at === null;
+    if (journal === undefined || healing === undefined) throw new Error('a walk over ends without a journal');
+    this.#problem = `Redis does not know the move any more: dq asks the journal which jobs of jobs.db have ended, ${asked} of ${left} so far`;
+    const began = monotonicNow();
+    const { jobs, next } = await this.#leaving.calls.page(at);
+    const ended = (await journal.db.rows(jobs, false)).filter(isEnded);
+    const outcomes = await healing.put(ended);
+    await journal.record(outcomes.flatMap((outcome, i) => changeOf(ended[i] as JobRow, outcome)));
+    for (const outcome of outcomes)
+      if (outcome.kind === 'not_stored' || outcome.kind === 'unknown') throw new StoreError(outcome);
+    const isLost = outcomes.some(({ kind }) => kind === 'other_note');
+    this.#ends = isLost ? null : next === null ? 'left' : { at: next, asked: asked + jobs.length };
+    // Pushes and callbacks have half of the time.
+    return isLost || next === null ? null : Math.min(monotonicNow() - began, limits.loopSleepMsMax);
   }
 
   #beginAgain(losses: number): void {

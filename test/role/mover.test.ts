@@ -5,12 +5,13 @@ import { type JobKey, type JobSnapshot, pullOwner, type ReservedJob } from '../.
 import type { Change } from '../../src/core/job-change.ts';
 import type { JobRow } from '../../src/core/job-row.ts';
 import type { EditItem, Store } from '../../src/ports/job-store.ts';
-import type { LeavingPlace } from '../../src/ports/leaving.ts';
+import type { Arrivals, LeavingPlace } from '../../src/ports/leaving.ts';
 import { StoreError, type StoreFailure } from '../../src/ports/store-error.ts';
 import type { RoleContext } from '../../src/process/role.ts';
 import { storeLimits } from '../../src/store/limits.ts';
 import { MovingStore } from '../../src/store/moving-store.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
+import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { Mover } from '../../src/upkeep/mover.ts';
 import { attemptOf, editOf, farOffMs, jobOf, newContent, request, Trial } from '../conformance/trial.ts';
 import { type JumpingTime, useJumpingTime } from '../support/jumping-time.ts';
@@ -52,9 +53,16 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     const moving = new MovingStore(under.store, arrivals, { store, leaving });
     const recorded: Change[] = [];
     const rows: JobRow[] = [];
+    /** ids that the journal was asked for, per call */
+    const asked: string[][] = [];
     const journal = {
       record: async (changes: readonly Change[]) => void recorded.push(...changes),
-      db: { rows: async (keys: readonly JobKey[]) => rows.filter((row) => keys.some(isOf(row))) },
+      db: {
+        rows: async (keys: readonly JobKey[]) => {
+          asked.push(keys.map(({ id }) => id));
+          return rows.filter((row) => keys.some(isOf(row)));
+        },
+      },
     };
     const mover = new Mover(
       {
@@ -74,6 +82,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
       arrivals,
       recorded,
       rows,
+      asked,
       trial: new Trial({ ...under, store: moving.store }),
     };
   }
@@ -107,6 +116,11 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
   }
 
   const keyOf = (id: string): JobKey => ({ topic: 't', id });
+  /** As the mover does at the first begin. */
+  async function open(arrivals: Arrivals, move: number | null): Promise<void> {
+    await arrivals.prepare(move as number);
+    expect(await arrivals.open(move as number)).toBe(true);
+  }
   /** The edit of a caller that reads the job there. */
   async function editAt({ jobs }: Pick<Store, 'jobs'>, id: string): Promise<EditItem> {
     const job = await jobs.get(keyOf(id));
@@ -233,8 +247,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     const { move } = await moving.calls.begin();
     const { jobs } = moving.store;
     const first = await moving.calls.page(null);
-    // As the mover does at its begin.
-    await arrivals.open(move as number);
+    await open(arrivals, move);
     expect(await jobs.cancel([keyOf('ready')])).toEqual([{ kind: 'cancelled', inFlight: false }]);
     expect(await jobs.get(keyOf('ready'))).toBeNull();
     expect(await jobs.push([jobOf('retried', { mode: 'keep' })])).toMatchObject([
@@ -262,7 +275,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     const { move } = await moving.calls.begin();
     const { jobs } = moving.store;
     const { jobs: listed } = await moving.calls.page(null);
-    await arrivals.open(move as number);
+    await open(arrivals, move);
     const ready = await editAt(moving.store, 'ready');
     const dead = { ...(await editAt(moving.store, 'dead')), requeue: true };
     expect(await jobs.edit([ready, dead, await editAt(moving.store, leased)])).toMatchObject([
@@ -285,7 +298,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     const { time, under, moving, mover, arrivals, lease } = await opened({ keepHistory: false });
     const { move } = await moving.calls.begin();
     const name = move as number;
-    await arrivals.open(name);
+    await open(arrivals, name);
     const { jobs: page } = await moving.calls.page(null);
     const put = () => arrivals.put(name, page);
     expect(await put()).toEqual([{ kind: 'here' }]);
@@ -486,7 +499,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     const { under, source, arrivals } = await opened();
     const { store, leaving } = source.client;
     const { move } = await leaving.begin();
-    await arrivals.open(move ?? 0);
+    await open(arrivals, move);
     let isFirst = true;
     const find = async (keys: readonly JobKey[]) => {
       const found = await leaving.find(isFirst ? keys.slice(0, 1) : keys);
@@ -515,7 +528,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
   it('the journal gets no open row of a job that has ended', async () => {
     const { moving, mover, time, arrivals, recorded, lease } = await opened({ keepHistory: false });
     const { move } = await moving.calls.begin();
-    await arrivals.open(move ?? 0);
+    await open(arrivals, move);
     await moving.store.jobs.cancel([keyOf('ready')]);
     await mover.start();
     await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
@@ -523,22 +536,116 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     expect(recorded.filter(({ id }) => id === 'ready')).toEqual([]);
   });
 
-  it('a job that has ended by the journal is not put on a server that was emptied', async () => {
-    const { moving, mover, time, rows, under, lease } = await opened({ writer: '7.1' });
+  const bucket = '{dq:0}:n';
+  const nearlyFull = 'Redis is nearly full';
+
+  /** The move is open, and nothing is put: the mover waits for memory. `empty`: Redis loses all, and gets a
+   *  note. `healed`: what the journal has is put back. `ended`: the journal learns the end of a job. */
+  async function openedOnce() {
+    const all = await opened({ writer: '7.1' });
+    const { time, moving, mover, arrivals, rows, under } = all;
+    const full = vi.spyOn(arrivals, 'isNearlyFull').mockReturnValue(true);
     await moving.calls.begin();
+    await mover.start();
+    await time.passUntil('the move is open', async () => mover.problem === nearlyFull);
     const { jobs } = await moving.calls.page(null);
     const ready = jobs.find(({ id }) => id === 'ready');
     if (ready === undefined) throw new Error('no ready job');
-    const { topic, id, version, origin, dueAt, failures } = ready;
-    rows.push({
-      ...{ topic, id, version, origin, dueAt, failures, number: version + 1, place: '', pushed: null },
-      ...{ state: 'done', orderAt: 0, reason: null, endedOrigin: origin, alertTold: 0, bodyOrigin: origin },
-    });
-    await mover.start();
+    const note = ready.version + 1_000;
+    return {
+      ...all,
+      empty: async () => {
+        await under.raw.hdel(bucket, 'moving');
+        await under.raw.hset(bucket, 'seq', note, 'heal', `0 ${note} jobs`);
+        full.mockReturnValue(false);
+      },
+      healed: () => under.raw.hset(bucket, 'heal', note),
+      ended: () => {
+        const { topic, id, version, origin, dueAt, failures } = ready;
+        rows.push({
+          ...{ topic, id, version, origin, dueAt, failures, number: version + 1, place: '', pushed: null },
+          ...{
+            state: 'done',
+            orderAt: 0,
+            reason: null,
+            endedOrigin: origin,
+            alertTold: 0,
+            bodyOrigin: origin,
+          },
+        });
+      },
+    };
+  }
+
+  it('a job that has ended by the journal is not put on a server that was emptied', async () => {
+    const { moving, time, under, lease, ended, empty, healed } = await openedOnce();
+    ended();
+    await empty();
+    await healed();
     await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
     await ends(time, moving);
     expect(await under.store.jobs.get(keyOf('ready'))).toBeNull();
     expect(await under.store.jobs.get(keyOf('moved'))).not.toBeNull();
+  });
+
+  it('a move is not opened on an emptied server before its healing, which brings the ends', async () => {
+    const { moving, mover, time, under, lease, ended, empty, healed } = await openedOnce();
+    await empty();
+    await time.passUntil('it waits for the healing', async () => mover.problem !== nearlyFull);
+    await time.jump(3 * upkeepLimits.moveWaitMs);
+    expect(mover.problem).toMatch(/^Redis has lost data/);
+    ended();
+    await healed();
+    await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
+    await ends(time, moving);
+    expect(await under.store.jobs.get(keyOf('ready'))).toBeNull();
+    expect(await under.store.jobs.get(keyOf('moved'))).not.toBeNull();
+  });
+
+  it('an emptied server opens no move that was prepared before, and keeps what ends meanwhile', async () => {
+    const { moving, under, arrivals } = await opened({ keepHistory: false });
+    const name = (await moving.calls.begin()).move as number;
+    expect(await arrivals.prepare(name)).toBe('closed');
+    const { jobs: page } = await moving.calls.page(null);
+    expect(await arrivals.put(name, page)).toEqual([{ kind: 'closed' }]);
+    await under.store.jobs.push([jobOf('ended')]);
+    await under.store.jobs.cancel([keyOf('ended')]);
+    expect(await under.store.history.forget(0, 100)).toEqual({ forgotten: 0, more: false });
+    await under.raw.hdel(bucket, 'moving');
+    expect(await arrivals.open(name)).toBe(false);
+    expect(await arrivals.put(name, page)).toEqual([{ kind: 'closed' }]);
+    await open(arrivals, name);
+    expect(await arrivals.prepare(name)).toBe('open');
+    await arrivals.close(name);
+    expect(await under.raw.hget(bucket, 'moving')).toBeNull();
+  });
+
+  it('a first open asks the journal for no ends, and a later walk goes on after a failure', async () => {
+    const { moving, mover, time, lease, asked, empty, healed, arrivals } = await openedOnce();
+    expect(asked).toEqual([]);
+    const { page } = moving.calls;
+    const walked: [LeavingPlace | null, string][] = [];
+    vi.spyOn(moving.calls, 'page').mockImplementation(async (after) => {
+      const [, told] = / have ended, (.*) so far$/.exec(mover.problem ?? '') ?? [];
+      if (told === undefined) return page.call(moving.calls, after);
+      walked.push([after, told]);
+      if (walked.length === 2) throw new StoreError({ kind: 'not_stored', code: 'store_unavailable' });
+      return page.call(moving.calls, after);
+    });
+    const opens = vi.spyOn(arrivals, 'open');
+    await empty();
+    await healed();
+    await time.passUntil('the move is open again', async () => opens.mock.calls.length > 0);
+    // One page per state of jobs.
+    expect(walked).toEqual([
+      [null, '0 of 5'],
+      [[1], '1 of 5'],
+      [[1], '1 of 5'],
+      [[2], '3 of 5'],
+    ]);
+    expect(asked).toEqual([['ready'], ['retried', 'moved'], ['dead']]);
+    await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
+    await ends(time, moving);
   });
 
   it('before the move: bulk work does not pass by held jobs, and lists name them', async () => {

@@ -13,9 +13,9 @@ import {
   type ReservedJob,
 } from '../../../src/core/job.ts';
 import { leaseText } from '../../../src/core/pull-lease.ts';
-import type { PushJob } from '../../../src/ports/job-store.ts';
+import type { BuryItem, PushJob } from '../../../src/ports/job-store.ts';
 import { Engine } from '../../../src/store/sqlite/engine/engine.ts';
-import { type Entry, keyOf, type LedgerListener } from '../ledger.ts';
+import { type Entry, keyOf, type LedgerListener, tagOf } from '../ledger.ts';
 import type { LeaseAsk } from '../pull-desk.ts';
 import { leaseKey, type Server } from '../roles.ts';
 import type { Scene } from '../scene.ts';
@@ -178,7 +178,7 @@ export class LeftJobs implements Work {
 
   /** Of dq-store, whose jobs.db is left. */
   follow(engine: Engine): void {
-    const { judge, ledger, mails } = this.#scene;
+    const { disk, judge, ledger, mails } = this.#scene;
     let notes: (() => void)[] = [];
     const { leaving, moves } = engine;
     for (const step of ['begin', 'page', 'end', 'closed'] as const) {
@@ -203,6 +203,21 @@ export class LeftJobs implements Work {
       return () => void this.#ended.set(keyOf(key), version);
     };
     const { ack, retry, bury, cancel } = engine;
+    const stores = ({ body }: Pick<PushJob, 'body'>, version: number) => {
+      const tag = tagOf(Buffer.from(body));
+      notes.push(() => {
+        for (const each of ledger.all) each.knows(tag, Buffer.from(body));
+        ledger.first.stored.set(tag, version);
+        this.#pushed.add(tag);
+      });
+    };
+    /** The outcome job of an end arrives as a pushed one. */
+    const follows = ({ outcome }: Pick<BuryItem, 'outcome'>) => {
+      if (outcome === undefined) return;
+      const { job, short } = outcome;
+      const row = this.#stored().get(keyOf(job));
+      if (row !== undefined) stores(disk.isReserveUsed ? { body: short } : job, row.version);
+    };
     const finished = (verb: 'ack' | 'retry' | 'bury', end = () => {}) =>
       notes.push(() => {
         ledger.first.counts[verb] = (ledger.first.counts[verb] ?? 0) + 1;
@@ -210,7 +225,10 @@ export class LeftJobs implements Work {
       });
     engine.ack = (item) => {
       const outcome = ack(item);
-      if (outcome.kind === 'acked') finished('ack', ends(item));
+      if (outcome.kind === 'acked') {
+        finished('ack', ends(item));
+        follows(item);
+      }
       return outcome;
     };
     engine.retry = (item) => {
@@ -220,8 +238,10 @@ export class LeftJobs implements Work {
     };
     engine.bury = (item) => {
       const outcome = bury(item);
-      if (outcome.kind === 'buried')
+      if (outcome.kind === 'buried') {
         finished('bury', () => mails.diedAgain(item.version, item.topic, keyOf(item)));
+        follows(item);
+      }
       return outcome;
     };
     engine.cancel = (key) => {
@@ -241,14 +261,7 @@ export class LeftJobs implements Work {
     const push = engine.push;
     engine.push = (job) => {
       const outcome = push(job);
-      if (outcome.kind === 'stored') {
-        const tag = job.body.toString().split(';')[0] ?? '';
-        notes.push(() => {
-          for (const each of ledger.all) each.knows(tag, Buffer.from(job.body));
-          ledger.first.stored.set(tag, outcome.version);
-          this.#pushed.add(tag);
-        });
-      }
+      if (outcome.kind === 'stored') stores(job, outcome.version);
       return outcome;
     };
     const [commit, rollback] = [engine.commit.bind(engine), engine.rollback.bind(engine)];

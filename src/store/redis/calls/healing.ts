@@ -15,6 +15,7 @@ import type {
 } from '../../../ports/healing.ts';
 import type { Partition } from '../../../ports/job-store.ts';
 import type { Arrivals, Arrived, LeavingJob } from '../../../ports/leaving.ts';
+import { randomBytes } from '../../../runtime/time.ts';
 import { batchesBySize } from '../../batches.ts';
 import { redisLimits } from '../limits.ts';
 import { idOf, keyBytesMax, writeKey } from '../scripts/keys.ts';
@@ -125,17 +126,18 @@ async function putRows(
 /** The store as the target of moves. A job that arrives is put as a row of the journal would be: live jobs
  *  and ends of this version, or of a higher one, stay. */
 export function arrivalCalls(shards: Shards): Arrivals {
-  const tell = async (move: number, isOpen: 0 | 1) => {
-    for (const partition of shards.partitions) await shards.run('moving', partition, [move, isOpen]);
+  let mark: string | undefined;
+  const tell = async (move: number, what: 'prepare' | 'open' | 'close') => {
+    mark ??= randomBytes(8).toString('hex');
+    const states = new Set<unknown>();
+    for (const partition of shards.partitions)
+      states.add(await shards.run('moving', partition, [move, what, mark]));
+    return states.has(2) ? 'healing' : states.has(0) ? 'closed' : 'open';
   };
   return {
-    open: (move) => tell(move, 1),
-    close: (move) => tell(move, 0),
-    async isOpen(move) {
-      for (const partition of shards.partitions)
-        if ((await shards.run('moving', partition, [move, ''])) !== 1) return false;
-      return true;
-    },
+    prepare: (move) => tell(move, 'prepare'),
+    open: async (move) => (await tell(move, 'open')) === 'open',
+    close: async (move) => void (await tell(move, 'close')),
     async put(move, jobs) {
       const rows = jobs.map(rowOfLeaving);
       const outcomes = await putRows(shards, rows, { allowed: noNote, open: 'put', move: String(move) });

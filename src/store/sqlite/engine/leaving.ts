@@ -119,6 +119,12 @@ export class Leaving {
     return this.state();
   }
 
+  opens(): boolean {
+    const isFirst = this.#read('moving_opened') === null;
+    this.#putMeta.run('moving_opened', 1);
+    return isFirst;
+  }
+
   forget(jobs: readonly (JobKey & { readonly version: Version })[]): void {
     for (const { topic, id, version } of jobs) {
       const row = this.#tx.rows.find(topic, id);
@@ -135,7 +141,7 @@ export class Leaving {
     if (this.#jobs() > 0 || this.#owesAlerts()) return false;
     // The target has to close the earlier move first: `moved` names one.
     if (this.#read('moved') !== null) return false;
-    for (const key of ['moving', 'moving_at', 'moving_jobs']) this.#removeMeta.run(key);
+    for (const key of ['moving', 'moving_at', 'moving_jobs', 'moving_opened']) this.#removeMeta.run(key);
     this.#putMeta.run('moved', move);
     return true;
   }

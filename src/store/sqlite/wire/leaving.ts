@@ -12,6 +12,7 @@ export interface LeavingCall {
 export const leavingReads = ['state', 'find', 'page'] as const satisfies readonly (keyof LeavingJobs)[];
 export const leavingChanges = [
   'begin',
+  'opens',
   'forget',
   'end',
   'closed',

@@ -15,7 +15,7 @@ if head[1] ~= ARGV[1] then
   return redis.error_reply(head[1] and 'DQFOREIGN this bucket belongs to another store' or 'DQNOMARKER this bucket has no marker')
 end
 
--- The open moves from a jobs.db into this bucket (moving.lua), between blanks; nil: none.
+-- The open and prepared moves from a jobs.db into this bucket (moving.lua), between blanks; nil: none.
 local moving = head[10] and (' ' .. head[10] .. ' ') or nil
 
 -- The note: all changes with numbers above `from` may be lost; id, drawn when it was made; phase (`ends`,
