@@ -23,7 +23,11 @@ CREATE TABLE IF NOT EXISTS topic (
   revision BIGINT NOT NULL, -- of its last change
   created_at BIGINT NOT NULL, -- epoch ms
   updated_at BIGINT NOT NULL,
-  KEY topic_revision (revision)
+  on_done VARBINARY(191) NOT NULL DEFAULT '', -- topics that the settings name; empty: none
+  on_dead VARBINARY(191) NOT NULL DEFAULT '',
+  KEY topic_revision (revision),
+  KEY topic_on_done (on_done),
+  KEY topic_on_dead (on_dead)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 CREATE TABLE IF NOT EXISTS topic_tombstone (
   name VARBINARY(191) NOT NULL PRIMARY KEY,
@@ -216,5 +220,5 @@ CREATE TABLE IF NOT EXISTS leader_process (
   PRIMARY KEY (instance, incarnation)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 INSERT IGNORE INTO migration (number, name, checksum, applied_at)
-  VALUES (1, 'tables', 'c7f8264ab6f6292d619a0879cdc5338deaa424a6f016976714b261f385829426', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
+  VALUES (1, 'tables', '2fa11cef7cd147d4cb3d3ea00ed95062f8775ca743710cd38492494ddcdadd88', CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED));
 

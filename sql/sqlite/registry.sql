@@ -21,9 +21,13 @@ CREATE TABLE topic (
   secrets TEXT NOT NULL, -- JSON, the current one first, encrypted
   revision INTEGER NOT NULL, -- of its last change
   created_at INTEGER NOT NULL, -- epoch ms
-  updated_at INTEGER NOT NULL
+  updated_at INTEGER NOT NULL,
+  on_done TEXT NOT NULL DEFAULT '', -- topics that the settings name; empty: none
+  on_dead TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX topic_revision ON topic (revision);
+CREATE INDEX topic_on_done ON topic (on_done);
+CREATE INDEX topic_on_dead ON topic (on_dead);
 CREATE TABLE topic_tombstone (
   name TEXT NOT NULL PRIMARY KEY,
   revision INTEGER NOT NULL -- of the deletion
@@ -122,5 +126,5 @@ CREATE TABLE schedule (
 );
 CREATE INDEX schedule_due ON schedule (next_at);
 INSERT INTO migration (number, name, checksum, applied_at)
-  VALUES (1, 'tables', 'f8e3f443465f0ba8689756195cd2b02ff78f5ee26200aa718fed853d59d8abbe', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
+  VALUES (1, 'tables', '6ed16a6c805609172405d98e2af29a14bb49803cae7330d2d1ffec810a015d01', CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER));
 COMMIT;

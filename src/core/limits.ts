@@ -153,6 +153,8 @@ export const limits = {
   outcomeTopicsMax: 8,
   /** Of the reply and of the body that an outcome job brings, each. A reply is read to replyBytesMax. */
   outcomePartBytesMax: 64 * 1024,
+  /** Jobs whose bodies are read at once for their outcome jobs: a body can have 16 MiB. */
+  outcomesReadAtOnce: 16,
   /** Strikes from which a job is isolated, and with which it is buried as poison. */
   strikesIsolated: 2,
   strikesPoison: 5,

@@ -112,14 +112,33 @@ function part(name: 'reply' | 'body', bytes: Buffer | null, max: number): object
 type Unwritten = StoreFailure | { readonly kind: 'lease_lost' };
 
 /** Ends leases whose jobs this process does not hold, by `end`, with their outcome jobs: their bodies are
- *  read from the store first. An item that cannot be completed is not sent. */
+ *  read from the store first. An item that cannot be completed is not sent. Of many outcome jobs it holds a
+ *  few: 1,000 of them can have 780 MB. */
 export async function endWithOutcomes<I extends Lease & Pick<AckItem, 'attempt'>, O>(
   ending: Ending,
   items: readonly I[],
   endOf: (item: I) => Pick<End, 'reason' | 'reply'>,
   end: (items: readonly (I & Pick<AckItem, 'outcome'>)[]) => Promise<readonly O[]>,
 ): Promise<readonly (O | Unwritten)[]> {
-  const ready = await Promise.all(items.map((item) => completed(ending, item, endOf(item))));
+  const results: (O | Unwritten)[] = [];
+  let ready: Completed<I>[] = [];
+  let bytes = 0;
+  for (let at = 0; at < items.length; at += limits.outcomesReadAtOnce) {
+    const next = items.slice(at, at + limits.outcomesReadAtOnce);
+    const found = await Promise.all(next.map((item) => completed(ending, item, endOf(item))));
+    for (const { item } of found) bytes += item?.outcome?.job.body.length ?? 0;
+    ready.push(...found);
+    if (bytes < limits.pushBatchBytesMax && at + next.length < items.length) continue;
+    results.push(...(await ended(ready, end)));
+    [ready, bytes] = [[], 0];
+  }
+  return results;
+}
+
+async function ended<I, O>(
+  ready: readonly Completed<I>[],
+  end: (items: readonly (I & Pick<AckItem, 'outcome'>)[]) => Promise<readonly O[]>,
+): Promise<readonly (O | Unwritten)[]> {
   const sent = ready.flatMap(({ item }) => (item === undefined ? [] : [item]));
   const outcomes = sent.length === 0 ? [] : await end(sent);
   let at = 0;

@@ -25,7 +25,7 @@ import { created, draft, failureOf } from './registry/case.ts';
 /** Rows of each table, more than one page. The names are those of users, in any language. */
 const content = `
   WITH RECURSIVE numbers(n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1200)
-  INSERT INTO topic SELECT 'T 主题 😀 ' || n, 'paused', '{"n":' || n || '}', '[]', n, n, n + 1 FROM numbers;
+  INSERT INTO topic SELECT 'T 主题 😀 ' || n, 'paused', '{"n":' || n || '}', '[]', n, n, n + 1, 'T ' || n, '' FROM numbers;
   INSERT INTO topic_tombstone SELECT 'gone ' || name, revision FROM topic;
   INSERT INTO topic_stat SELECT name, 'pushed', revision, 20300131, 7 FROM topic;
   INSERT INTO topic_stat SELECT name, 'dead', 9007199254740991, 20300131, 0 FROM topic;

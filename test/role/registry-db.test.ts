@@ -16,13 +16,19 @@ import { sql } from 'kysely';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import type { Registry } from '../../src/ports/registry.ts';
+import { SecretCipher } from '../../src/registry/sql/keys/encryption.ts';
 import { sqlLimits } from '../../src/registry/sql/limits.ts';
 import { openRegistryDb, openServedRegistry } from '../../src/registry/sql/registry-db.ts';
-import { CommitError } from '../../src/registry/sql/registry-engine.ts';
-import { registrySchema, registrySchemaScript } from '../../src/registry/sql/schema/registry-schema.ts';
+import { CommitError, RegistryAccess } from '../../src/registry/sql/registry-engine.ts';
+import {
+  type RegistrySchema,
+  registrySchema,
+  registrySchemaScript,
+} from '../../src/registry/sql/schema/registry-schema.ts';
 import { kyselyOver } from '../../src/registry/sql/sqlite/sqlite-dialect.ts';
 import { toStoreError } from '../../src/registry/sql/sqlite/sqlite-failure.ts';
-import type { PageSize } from '../../src/registry/sql/tables/topic-pages.ts';
+import { topicVerbs } from '../../src/registry/sql/tables/registry-topics.ts';
+import { type PageSize, pageSize } from '../../src/registry/sql/tables/topic-pages.ts';
 import type { Database } from '../../src/runtime/database.ts';
 import { openDatabase } from '../../src/runtime/database.ts';
 import { testDirectory } from '../support/directory.ts';
@@ -59,6 +65,43 @@ function beside(): Database {
 }
 
 exerciseRegistry({ open, run: async (sql) => beside().prepare(sql).all() as Record<string, unknown>[] });
+
+it('a change of onDone or onDead and a removal scan no table', async () => {
+  await open();
+  const asked = new Set<string>();
+  const database = beside();
+  const recorded = Object.create(database, {
+    prepare: {
+      value: (text: string) => {
+        asked.add(text);
+        return database.prepare(text);
+      },
+    },
+  }) as Database;
+  const access = new RegistryAccess({
+    db: kyselyOver<RegistrySchema>(recorded),
+    attempt: (work) => work(),
+    failureOf: (error) => error,
+    lock: async () => {},
+    addStats: async () => {},
+    putSeries: async () => {},
+    close: async () => {},
+  });
+  const topics = topicVerbs(access, () => new SecretCipher(Buffer.alloc(32)), pageSize());
+  for (const name of ['end', 'other']) await topics.create(draft(name));
+  await topics.create(draft('a', { onDead: 'end' }));
+  expect(await topics.update(draft('a', { onDone: 'end', onDead: 'other' }), 3)).toMatchObject({
+    kind: 'updated',
+  });
+  expect(await topics.namedBy('end')).toEqual({ topic: 'a', field: 'onDone' });
+  expect(await topics.remove('end', 1)).toBe('in_use');
+  const plans = [...asked]
+    .filter((text) => /"topic"/.test(text))
+    .flatMap((text) => database.prepare(`EXPLAIN QUERY PLAN ${text}`).all())
+    .map((row) => String((row as { detail: unknown }).detail));
+  expect(plans).toContainEqual(expect.stringMatching(/^SEARCH topic USING .*topic_on_dead/));
+  expect(plans).not.toContainEqual(expect.stringMatching(/^SCAN/));
+});
 
 /** Lets a call wait 60 s for a lock. By default it waits less than this process, which holds the lock, may
  *  stand still. */

@@ -89,7 +89,7 @@ export class RegistryTables {
     database.exec(empty);
     // Statistics of an unregistered topic are dropped.
     for (const name of topics)
-      this.#database.prepare(`INSERT INTO topic VALUES (?, 'active', '', '', 1, 0, 0)`).run(name);
+      this.#database.prepare(`INSERT INTO topic VALUES (?, 'active', '', '', 1, 0, 0, '', '')`).run(name);
     this.#overdue = this.#database.prepare('SELECT name FROM schedule WHERE next_at < ?');
     const engine: RegistryEngine = {
       db,

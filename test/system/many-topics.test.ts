@@ -34,7 +34,7 @@ async function directoryWith(url: string): Promise<string> {
     Array.from({ length: 16 }, (_, i) => [`x-${i}`, 'v'.repeat(bytes / 16)]),
   );
   const db = openDatabase(path);
-  const insert = db.prepare('INSERT INTO topic VALUES (?, ?, ?, ?, ?, 0, 0)');
+  const insert = db.prepare("INSERT INTO topic VALUES (?, ?, ?, ?, ?, 0, 0, '', '')");
   db.exec('BEGIN');
   for (let i = 1; i <= count; i += 1) {
     const secrets = [{ secret: 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw', untilAt: null }];

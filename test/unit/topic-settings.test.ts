@@ -168,12 +168,30 @@ describe('the other fields', () => {
       });
   });
 
-  it('deadIf: a rule that is true of an empty 502 and 503 is rejected', () => {
-    const gateway =
-      'is true for an empty 502 and 503, so a gateway error would end jobs; compare with ==, or set maxAttempts 1';
-    for (const deadIf of ['{status}>=500', '{res.code}!==0', '!{res.ok}', '{status}!=200'])
-      expect(parse({ deadIf })).toMatchObject({ error: { errors: [{ field: 'deadIf', message: gateway }] } });
-    for (const deadIf of ['{status}==400 || {res.code}=="E_ARG"', '{status}==502', '{res.code}!=0'])
+  it('deadIf: a rule that is true of two of an empty 502, 503 and 504, at one attempt, is rejected', () => {
+    const messageOf = (statuses: string): string =>
+      `is true for an empty ${statuses}, so a gateway error would end jobs; compare with ==. For jobs that end at their first failure, use maxAttempts 1 and no deadIf`;
+    for (const [deadIf, statuses] of [
+      ['{status}>=500', '502 and 503'],
+      ['{res.code}!==0', '502 and 503'],
+      ['!{res.ok}', '502 and 503'],
+      ['{status}!=200', '502 and 503'],
+      ['{attempt}>2 && {status}!=200', '502 and 503'],
+      ['{attempt}>=100 && {res.code}!==0', '502 and 503'],
+      ['{attempt}==1 && {status}>=500', '502 and 503'],
+      ['{status}>=500 && {status}!=503', '502 and 504'],
+      ['{status}!=200 && {status}!=502', '503 and 504'],
+    ] as const)
+      expect(parse({ deadIf })).toMatchObject({
+        error: { errors: [{ field: 'deadIf', message: messageOf(statuses) }] },
+      });
+    for (const deadIf of [
+      '{status}==400 || {res.code}=="E_ARG"',
+      '{attempt}>2 && {res.code}=="E_ARG"',
+      '{status}==502',
+      '{status}==500 || {status}==504',
+      '{res.code}!=0',
+    ])
       expect(fieldsOf({ deadIf })).toEqual({ deadIf });
   });
 

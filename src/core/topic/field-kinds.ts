@@ -335,13 +335,19 @@ export function rule(
   };
 }
 
-/** Of a rule that ends jobs. */
+/** What a gateway answers while its receiver is down or slow. */
+const gatewayErrors = [502, 503, 504];
+
+/** Of a rule that ends jobs: one status may be meant, two are an outage. */
 export function endsInOutage(rule: Rule): string | null {
-  const isTrueOf = (status: number) =>
-    evaluateRule(rule, { status, attempt: 1, text: '', header: () => null });
-  return isTrueOf(502) && isTrueOf(503)
-    ? 'is true for an empty 502 and 503, so a gateway error would end jobs; compare with ==, or set maxAttempts 1'
-    : null;
+  for (const attempt of [1, limits.attemptsMax]) {
+    const [one, other] = gatewayErrors.filter((status) =>
+      evaluateRule(rule, { status, attempt, text: '', header: () => null }),
+    );
+    if (other !== undefined)
+      return `is true for an empty ${one} and ${other}, so a gateway error would end jobs; compare with ==. For jobs that end at their first failure, use maxAttempts 1 and no deadIf`;
+  }
+  return null;
 }
 
 /** Source of the wait of a snooze; '' = none. */

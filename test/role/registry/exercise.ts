@@ -9,12 +9,13 @@ import { sessionCases } from './sessions.ts';
 import { idCases, shardListCases } from './shard-list.ts';
 import { seriesCases, statisticsCases } from './statistics.ts';
 import { tokenCases } from './tokens.ts';
-import { concurrentCases, headerCases, topicCases, unreadableCases } from './topics.ts';
+import { concurrentCases, headerCases, namingCases, topicCases, unreadableCases } from './topics.ts';
 
 const cases: Readonly<Record<string, readonly RegistryCase[]>> = {
   'pages of changes': pageCases,
   'a topic with an unreadable record': unreadableCases,
   topics: topicCases,
+  'a topic that names others': namingCases,
   headers: headerCases,
   changes: changeCases,
   series: seriesCases,

@@ -1,6 +1,7 @@
 // Topics of a registry, whole, damaged and written by two at once.
 
 import { expect } from 'vitest';
+import { limits } from '../../../src/core/limits.ts';
 import { topicDefaults } from '../../../src/core/topic/topic.ts';
 import type { TopicDraft } from '../../../src/ports/registry.ts';
 import { StoreError } from '../../../src/ports/store-error.ts';
@@ -49,6 +50,54 @@ export const unreadableCases: readonly RegistryCase[] = [
       },
     ),
   ),
+];
+
+export const namingCases: readonly RegistryCase[] = [
+  fact('is found, and keeps the topics that it names', async ({ open }) => {
+    const registry = await open();
+    for (const name of ['end', 'other']) await created(registry, draft(name));
+    const a = await created(registry, draft('a', { onDone: 'other', onDead: 'end' }));
+    expect(await registry.namedBy('end')).toEqual({ topic: 'a', field: 'onDead' });
+    expect(await registry.namedBy('other')).toEqual({ topic: 'a', field: 'onDone' });
+    expect(await registry.namedBy('a')).toBeNull();
+    expect(await registry.remove('end', 1)).toBe('in_use');
+    const changed = await registry.update(draft('a', { onDone: 'other' }), a.revision);
+    expect(changed.kind).toBe('updated');
+    expect(await registry.namedBy('end')).toBeNull();
+    expect(await registry.remove('end', 1)).toBe('removed');
+    expect(await registry.turn('a', 'offline', 4)).toMatchObject({ kind: 'updated' });
+    expect(await registry.remove('other', 2)).toBe('in_use');
+    expect(await registry.remove('a', 6)).toBe('removed');
+    expect(await registry.remove('other', 2)).toBe('removed');
+  }),
+  fact('keeps them also with an unreadable record, which a repair may bring back', async ({ open, run }) => {
+    const registry = await open();
+    await created(registry, draft('end'));
+    await created(registry, draft('a', { onDead: 'end' }));
+    await run("UPDATE topic SET settings = '{' WHERE name = 'a'");
+    expect(await registry.namedBy('end')).toEqual({ topic: 'a', field: 'onDead' });
+    expect(await registry.remove('end', 1)).toBe('in_use');
+  }),
+  fact('makes no circle and no longer chain, over any number of topics', async ({ open }) => {
+    const registry = await open();
+    const last = limits.outcomeTopicsMax;
+    await created(registry, draft(`t${last}`));
+    for (let n = last - 1; n >= 1; n -= 1) await created(registry, draft(`t${n}`, { onDead: `t${n + 1}` }));
+    const circle = Array.from({ length: last }, (_, n) => `t${n + 1}`);
+    expect(await registry.update(draft(`t${last}`, { onDone: 't1' }), 1)).toMatchObject({
+      problem: {
+        field: 'onDone',
+        message: `${[`t${last}`, ...circle].join(' → ')} is a circle; remove one step`,
+      },
+    });
+    const tooLong = { problem: { message: `${last + 1} topics in a row; at most ${last}` } };
+    expect(await registry.create(draft('t0', { onDone: 't1' }))).toMatchObject(tooLong);
+    await created(registry, draft('end'));
+    expect(await registry.update(draft(`t${last}`, { onDone: 'end' }), 1)).toMatchObject(tooLong);
+    expect(await registry.create(draft('x', { onDone: 'none' }))).toMatchObject({
+      problem: { field: 'onDone', unknown: 'none' },
+    });
+  }),
 ];
 
 export const topicCases: readonly RegistryCase[] = [

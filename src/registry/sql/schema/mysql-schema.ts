@@ -42,7 +42,11 @@ export const mysqlSchema: Schema = {
   revision BIGINT NOT NULL, -- of its last change
   created_at BIGINT NOT NULL, -- epoch ms
   updated_at BIGINT NOT NULL,
-  KEY topic_revision (revision)
+  on_done VARBINARY(191) NOT NULL DEFAULT '', -- topics that the settings name; empty: none
+  on_dead VARBINARY(191) NOT NULL DEFAULT '',
+  KEY topic_revision (revision),
+  KEY topic_on_done (on_done),
+  KEY topic_on_dead (on_dead)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`,
         `CREATE TABLE IF NOT EXISTS topic_tombstone (
   name VARBINARY(191) NOT NULL PRIMARY KEY,

@@ -2,8 +2,9 @@
 // the statements are part of the released checksums.
 //
 // topic            one row per registered topic. settings and secrets are JSON documents: readers need all of
-//                  it, no query looks inside, and a new setting needs no migration. Secrets are encrypted
-//                  (encryption.ts). Names compare byte by byte.
+//                  it, no query looks inside, and a new setting needs no migration. on_done and on_dead
+//                  repeat two settings, so that an index finds the topics that name another one. Secrets are
+//                  encrypted (encryption.ts). Names compare byte by byte.
 // topic_tombstone  deleted names that were not created again, for caches that missed the deletion
 // topic_stat       per topic and counter: total, and count of the newest day. Rows only for existing topics,
 //                  so the table is bounded. A row per day would need cleanup, and nothing shows older days.
@@ -36,6 +37,8 @@ export interface RegistrySchema extends MigrationSchema {
     revision: number;
     created_at: number;
     updated_at: number;
+    on_done: string;
+    on_dead: string;
   };
   readonly topic_tombstone: { name: string; revision: number };
   readonly topic_stat: { topic: string; name: string; total: number; day: number; today: number };
@@ -148,9 +151,13 @@ export const registrySchema: Schema = {
   secrets TEXT NOT NULL, -- JSON, the current one first, encrypted
   revision INTEGER NOT NULL, -- of its last change
   created_at INTEGER NOT NULL, -- epoch ms
-  updated_at INTEGER NOT NULL
+  updated_at INTEGER NOT NULL,
+  on_done TEXT NOT NULL DEFAULT '', -- topics that the settings name; empty: none
+  on_dead TEXT NOT NULL DEFAULT ''
 )`,
         'CREATE INDEX topic_revision ON topic (revision)',
+        'CREATE INDEX topic_on_done ON topic (on_done)',
+        'CREATE INDEX topic_on_dead ON topic (on_dead)',
         `CREATE TABLE topic_tombstone (
   name TEXT NOT NULL PRIMARY KEY,
   revision INTEGER NOT NULL -- of the deletion

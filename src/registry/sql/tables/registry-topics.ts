@@ -10,6 +10,7 @@ import {
 import type { NamingTopic, Registry, TopicDraft, TopicRemains } from '../../../ports/registry.ts';
 import { wallNow } from '../../../runtime/time.ts';
 import type { SecretCipher } from '../keys/encryption.ts';
+import { sqlLimits } from '../limits.ts';
 import type { Db, RegistryAccess } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 import { removeSeries } from './registry-series.ts';
@@ -79,7 +80,7 @@ export function topicVerbs(
       db.change(async (trx, draw) => {
         const kind = judge(await find(trx, topic), expectedRevision);
         if (kind !== null) return kind;
-        if (naming(topic, await outcomesOf(trx)) !== null) return 'in_use';
+        if ((await naming(trx, topic)) !== null) return 'in_use';
         const revision = await draw();
         await trx.deleteFrom('topic').where('name', '=', topic).execute();
         await trx.insertInto('topic_tombstone').values({ name: topic, revision }).execute();
@@ -87,7 +88,7 @@ export function topicVerbs(
         await removeSeries(trx, topic);
         return 'removed';
       }),
-    namedBy: (topic) => db.read(async (tables) => naming(topic, await outcomesOf(tables))),
+    namedBy: (topic) => db.read((tables) => naming(tables, topic)),
   };
 }
 
@@ -99,54 +100,55 @@ async function problemOf(
 ): Promise<OutcomeProblem | null> {
   const targets = outcomeFields.map((field) => draft[field]).filter((name) => name !== '');
   if (targets.length === 0) return null;
-  const before = old === null ? null : outcomesIn(old.settings);
-  if (before !== null && outcomeFields.every((field) => before[field] === draft[field])) return null;
+  if (old !== null && old.on_done === draft.onDone && old.on_dead === draft.onDead) return null;
   const missing = new Set<string>();
   for (const target of targets)
     if (target !== draft.topic && (await find(db, target)) === null) missing.add(target);
-  return outcomeProblem(draft.topic, draft, await outcomesOf(db), missing);
+  const stored = new Map([
+    ...(await reached(db, [draft.topic], sourcesOf, ({ name }) => [name])),
+    ...(await reached(db, targets, namedOf, ({ on_done, on_dead }) => [on_done, on_dead])),
+  ]);
+  return outcomeProblem(draft.topic, draft, stored, missing);
 }
 
-/** Of all topics that name another one. */
-async function outcomesOf(db: Db): Promise<ReadonlyMap<string, OutcomeTopics>> {
-  // A text in JSON has no bare quotation mark, so no title looks like this.
-  const rows = await db
-    .selectFrom('topic')
-    .select(['name', 'settings'])
-    .where((has) =>
-      has.or(
-        outcomeFields.map((field) =>
-          has.and([
-            has('settings', 'like', `%"${field}":"%`),
-            has('settings', 'not like', `%"${field}":""%`),
-          ]),
-        ),
-      ),
-    )
-    .execute();
-  return new Map(
-    rows.flatMap(({ name, settings }) => {
-      const found = outcomesIn(settings);
-      return found === null ? [] : [[name, found] as const];
-    }),
-  );
-}
+type NamingRow = Pick<RegistrySchema['topic'], 'name' | 'on_done' | 'on_dead'>;
 
-/** null: of an unreadable record */
-function outcomesIn(settings: string): OutcomeTopics | null {
-  try {
-    const { onDone = '', onDead = '' } = JSON.parse(settings) as Partial<OutcomeTopics>;
-    return { onDone, onDead };
-  } catch {
-    return null; // its topic delivers nothing
+/** All topics on the ways from these on. Stored ways have at most limits.outcomeTopicsMax steps. */
+async function reached(
+  db: Db,
+  from: readonly string[],
+  step: (db: Db, names: readonly string[]) => Promise<readonly NamingRow[]>,
+  next: (row: NamingRow) => readonly string[],
+): Promise<ReadonlyMap<string, OutcomeTopics>> {
+  const found = new Map<string, OutcomeTopics>();
+  const asked = new Set(['']);
+  for (let ahead = [...from]; ahead.length > 0; ) {
+    const names = ahead.slice(0, sqlLimits.registryPageRows);
+    for (const name of names) asked.add(name);
+    const rows = await step(db, names);
+    for (const { name, on_done: onDone, on_dead: onDead } of rows) found.set(name, { onDone, onDead });
+    const further = [...ahead.slice(names.length), ...rows.flatMap(next)];
+    ahead = [...new Set(further)].filter((name) => !asked.has(name));
   }
+  return found;
 }
 
-function naming(wanted: string, stored: ReadonlyMap<string, OutcomeTopics>): NamingTopic | null {
-  for (const [topic, outcomes] of stored)
-    for (const field of outcomeFields)
-      if (topic !== wanted && outcomes[field] === wanted) return { topic, field };
-  return null;
+const outcomes = (db: Db) => db.selectFrom('topic').select(['name', 'on_done', 'on_dead']);
+const sourcesOf = (db: Db, names: readonly string[]): Promise<readonly NamingRow[]> =>
+  outcomes(db)
+    .where((has) => has.or([has('on_done', 'in', names), has('on_dead', 'in', names)]))
+    .execute();
+const namedOf = (db: Db, names: readonly string[]): Promise<readonly NamingRow[]> =>
+  outcomes(db).where('name', 'in', names).execute();
+
+/** One topic that names this one, other than itself. */
+async function naming(db: Db, wanted: string): Promise<NamingTopic | null> {
+  const row = await outcomes(db)
+    .where((has) => has.or([has('on_done', '=', wanted), has('on_dead', '=', wanted)]))
+    .where('name', '!=', wanted)
+    .limit(1)
+    .executeTakeFirst();
+  return row === undefined ? null : { topic: row.name, field: row.on_done === wanted ? 'onDone' : 'onDead' };
 }
 
 async function find(db: Db, name: string): Promise<RegistrySchema['topic'] | null> {

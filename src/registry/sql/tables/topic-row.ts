@@ -38,7 +38,7 @@ const shared = new Map(defaults.map(([name, value]) => [name, JSON.stringify(val
 export function toColumns(
   draft: TopicDraft,
   cipher: SecretCipher,
-): Pick<TopicRow, 'state' | 'settings' | 'secrets'> {
+): Pick<TopicRow, 'state' | 'settings' | 'secrets' | 'on_done' | 'on_dead'> {
   const settings: Record<string, unknown> = Object.fromEntries(
     settingNames.map((name) => [name, draft[name]]),
   );
@@ -48,6 +48,8 @@ export function toColumns(
     state: draft.state,
     settings: JSON.stringify(settings),
     secrets: cipher.encrypt(JSON.stringify(draft.secrets), draft.topic),
+    on_done: draft.onDone,
+    on_dead: draft.onDead,
   };
 }
 
