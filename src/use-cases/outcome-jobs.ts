@@ -49,6 +49,7 @@ interface Ending {
   readonly topics: Topics;
   readonly store: { readonly jobs: Pick<JobStore, 'get'> };
   readonly clock: { now(): number };
+  readonly counters: { add(topic: string, name: 'pushed'): void };
 }
 
 const nameIn = (topic: OutcomeTopics, reason: BuryReason | null): string =>
@@ -109,11 +110,12 @@ function part(name: 'reply' | 'body', bytes: Buffer | null, max: number): object
   return isUtf8(bytes) ? { [name]: bytes.toString() } : { [`${name}Base64`]: bytes.toString('base64') };
 }
 
+type Kind = { readonly kind: string };
 type Unwritten = StoreFailure | { readonly kind: 'lease_lost' };
 
 /** Ends leases whose jobs this process does not hold, by `end`, with their outcome jobs: their bodies are
  *  read from the store first. An item that cannot be completed is not sent. */
-export async function endWithOutcomes<I extends Lease & Pick<AckItem, 'attempt'>, O>(
+export async function endWithOutcomes<I extends Lease & Pick<AckItem, 'attempt'>, O extends Kind>(
   ending: Ending,
   items: readonly I[],
   endOf: (item: I) => Pick<End, 'reason' | 'reply'>,
@@ -122,6 +124,8 @@ export async function endWithOutcomes<I extends Lease & Pick<AckItem, 'attempt'>
   const ready = await Promise.all(items.map((item) => completed(ending, item, endOf(item))));
   const sent = ready.flatMap(({ item }) => (item === undefined ? [] : [item]));
   const outcomes = sent.length === 0 ? [] : await end(sent);
+  for (const [n, { outcome }] of sent.entries())
+    if (outcome !== undefined && isEnded(outcomes[n])) ending.counters.add(outcome.job.topic, 'pushed');
   let at = 0;
   return ready.map((one) => {
     if (one.item === undefined) return one.unwritten as Unwritten;
@@ -129,6 +133,8 @@ export async function endWithOutcomes<I extends Lease & Pick<AckItem, 'attempt'>
     return outcomes[at - 1] as O;
   });
 }
+
+const isEnded = (answer: Kind | undefined): boolean => answer?.kind === 'acked' || answer?.kind === 'buried';
 
 /** The item with its outcome job, or why it cannot be sent. */
 type Completed<I> =
