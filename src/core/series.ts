@@ -154,7 +154,7 @@ export function percentileOf({ counts, max }: Timing, part: number): number | nu
 const reasonsMax = attemptReasons.length + 1;
 const form = 1;
 const flags = { stored: 1, complete: 2, again: 4 } as const;
-/** In each step. `again` comes last, by its flag: a reader of before finds all else in its place. */
+/** In each step. `again` comes last, by its flag, where readers that do not know it stop. */
 const alwaysPacked = factCounts.filter((name) => name !== 'again');
 
 export function packFacts(facts: Facts): string {
