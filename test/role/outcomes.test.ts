@@ -205,7 +205,7 @@ it('an end of a removed topic does not wait for the registry; one of an unreadab
   const lookUp = () => Promise.reject(away);
   const end = (isUnreadable: boolean) => {
     const topics = { isKnown: true, isUnreadable: () => isUnreadable, get: () => undefined, lookUp };
-    const ending = { topics, store: rig.store, clock: rig.context().clock };
+    const ending = { ...rig.context(), topics, store: rig.store };
     const lease = { topic: 't', id: 'a', version: 1, token: 2, attempt: null };
     const how = () => ({ reason: null, reply: null });
     return endWithOutcomes(ending, [lease], how, (items) => rig.store.jobs.ack(items));
