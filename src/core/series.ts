@@ -154,7 +154,7 @@ export function percentileOf({ counts, max }: Timing, part: number): number | nu
 const reasonsMax = attemptReasons.length + 1;
 const form = 1;
 const flags = { stored: 1, complete: 2, again: 4 } as const;
-/** In each step; `again` only where it is not 0, by its flag. */
+/** In each step. `again` comes last, by its flag, where readers that do not know it stop. */
 const alwaysPacked = factCounts.filter((name) => name !== 'again');
 
 export function packFacts(facts: Facts): string {
@@ -165,7 +165,6 @@ export function packFacts(facts: Facts): string {
     (facts.isComplete ? flags.complete : 0) |
     (again === 0 ? 0 : flags.again);
   const numbers = [form, flag, ...alwaysPacked.map((name) => facts.counts[name])];
-  if (again > 0) numbers.push(again);
   if (stored !== null) {
     const overdue = stored.oldestOverdueMs;
     numbers.push(stored.delayed, stored.ready, stored.reserved, stored.dead);
@@ -177,6 +176,7 @@ export function packFacts(facts: Facts): string {
   }
   const reasons = fewReasons(facts.reasons);
   numbers.push(reasons.length, ...reasons.flat());
+  if (again > 0) numbers.push(again);
   const bytes: number[] = [];
   for (const number of numbers) {
     let left = Math.min(Number.MAX_SAFE_INTEGER, Math.max(0, Math.round(number)));
@@ -216,7 +216,6 @@ export function unpackFacts(packed: string): Facts | null {
     const flag = next();
     facts.isComplete = (flag & flags.complete) !== 0;
     for (const name of alwaysPacked) facts.counts[name] = next();
-    if ((flag & flags.again) !== 0) facts.counts.again = next();
     if ((flag & flags.stored) !== 0) {
       const [delayed, ready, reserved, dead] = [next(), next(), next(), next()] as const;
       const overdue = next();
@@ -234,6 +233,7 @@ export function unpackFacts(packed: string): Facts | null {
       const key = next();
       facts.reasons.set(key, next());
     }
+    if ((flag & flags.again) !== 0) facts.counts.again = next();
     return facts;
   } catch (error) {
     if (error === damaged) return null;

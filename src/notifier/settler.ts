@@ -46,7 +46,10 @@ export interface Held {
   readonly clockOffset: number;
 }
 
-interface Finish<Item extends Lease> {
+/** `outcome`: the job that an end pushes. */
+type Finishing = Lease & Pick<AckItem, 'outcome'>;
+
+interface Finish<Item extends Finishing> {
   readonly held: Held;
   readonly item: Item;
   /** an earlier send got no answer; where the store applied it, this one gets lease_lost */
@@ -58,7 +61,7 @@ interface Finish<Item extends Lease> {
 }
 
 /** The writes of one verb that wait to be sent. */
-interface Outbox<Item extends Lease> {
+interface Outbox<Item extends Finishing> {
   readonly verb: 'ack' | 'retry' | 'bury' | 'release';
   /** how a success is counted */
   readonly stat: StatName | null;
@@ -174,7 +177,7 @@ export class Settler {
     return this.#unsettled;
   }
 
-  #add<Item extends Lease>(outbox: Outbox<Item>, held: Held, item: Item): void {
+  #add<Item extends Finishing>(outbox: Outbox<Item>, held: Held, item: Item): void {
     outbox.waiting.push({ held, item, unsure: false, isRepeated: false, isLate: false });
     this.#unsettled += 1;
     this.#await(held.partition, 1);
@@ -190,7 +193,7 @@ export class Settler {
     this.#flushOne(this.#releases);
   }
 
-  #flushOne<Item extends Lease>(outbox: Outbox<Item>): void {
+  #flushOne<Item extends Finishing>(outbox: Outbox<Item>): void {
     const { waiting } = outbox;
     if (waiting.length === 0) return;
     outbox.waiting = [];
@@ -199,7 +202,10 @@ export class Settler {
   }
 
   /** Never rejects. */
-  async #send<Item extends Lease>(outbox: Outbox<Item>, finishes: readonly Finish<Item>[]): Promise<void> {
+  async #send<Item extends Finishing>(
+    outbox: Outbox<Item>,
+    finishes: readonly Finish<Item>[],
+  ): Promise<void> {
     let outcomes: readonly FinishOutcome<string>[];
     try {
       outcomes = await outbox.send(finishes.map(({ item }) => item));
@@ -219,7 +225,7 @@ export class Settler {
         continue;
       }
       if (kind === 'lease_lost' && !finish.unsure) lost += 1;
-      else if (outbox.stat !== null) this.#options.counters.add(finish.item.topic, outbox.stat);
+      else if (outbox.stat !== null) this.#count(finish.item, outbox.stat);
       else this.#options.metrics.count('dq_jobs_released_total', 1);
       this.#drop(outbox, finish);
     }
@@ -227,7 +233,13 @@ export class Settler {
     this.#options.onSettled();
   }
 
-  #sendAgain<Item extends Lease>(outbox: Outbox<Item>, finish: Finish<Item>): void {
+  #count({ topic, outcome }: Finishing, stat: StatName): void {
+    const { counters } = this.#options;
+    counters.add(topic, stat);
+    if (outcome !== undefined) counters.add(outcome.job.topic, 'pushed');
+  }
+
+  #sendAgain<Item extends Finishing>(outbox: Outbox<Item>, finish: Finish<Item>): void {
     if (this.#abandoned) return;
     if (!finish.isRepeated) outbox.repeated += 1;
     finish.isRepeated = true;
@@ -247,7 +259,7 @@ export class Settler {
     }, notifierLimits.finishAgainMs);
   }
 
-  #giveUp<Item extends Lease>(outbox: Outbox<Item>, finish: Finish<Item>): void {
+  #giveUp<Item extends Finishing>(outbox: Outbox<Item>, finish: Finish<Item>): void {
     const { topic, id, version } = finish.item;
     this.#options.log.error(
       `notifier: ${outbox.verb} was never answered; the job is delivered again`,
@@ -261,7 +273,7 @@ export class Settler {
     this.#drop(outbox, finish);
   }
 
-  #drop<Item extends Lease>(outbox: Outbox<Item>, finish: Finish<Item>): void {
+  #drop<Item extends Finishing>(outbox: Outbox<Item>, finish: Finish<Item>): void {
     this.#held.delete(finish.held);
     this.#unsettled -= 1;
     if (finish.isLate) this.#late -= 1;
@@ -275,7 +287,7 @@ export class Settler {
     else this.#awaited.delete(partition);
   }
 
-  #report<Item extends Lease>(outbox: Outbox<Item>, lost: number, unanswered: number): void {
+  #report<Item extends Finishing>(outbox: Outbox<Item>, lost: number, unanswered: number): void {
     const { log, metrics } = this.#options;
     const { verb } = outbox;
     if (lost > 0) metrics.count('dq_leases_lost_total', lost, verb);
@@ -295,7 +307,7 @@ export class Settler {
   }
 }
 
-function outboxOf<Item extends Lease>(
+function outboxOf<Item extends Finishing>(
   verb: Outbox<Item>['verb'],
   stat: StatName | null,
   send: Outbox<Item>['send'],
@@ -303,7 +315,7 @@ function outboxOf<Item extends Lease>(
   return { verb, stat, send, waiting: [], repeated: 0, isFailing: false };
 }
 
-function byPartition<Item extends Lease>(finishes: readonly Finish<Item>[]): Iterable<Finish<Item>[]> {
+function byPartition<Item extends Finishing>(finishes: readonly Finish<Item>[]): Iterable<Finish<Item>[]> {
   const groups = new Map<Partition, Finish<Item>[]>();
   for (const finish of finishes) {
     const group = groups.get(finish.held.partition);

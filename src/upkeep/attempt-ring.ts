@@ -48,6 +48,8 @@ export class AttemptRing {
   #add(sample: AttemptSample): void {
     const { topic, outcome } = sample;
     const samples = this.#topics.get(topic) ?? { delivered: [], again: [], failed: [] };
+    // In a reload a notifier of a later version may send an outcome that this one does not know.
+    if (!Object.hasOwn(samples, outcome)) return;
     this.#topics.delete(topic);
     this.#topics.set(topic, samples);
     samples[outcome].push(sample);

@@ -49,6 +49,7 @@ interface Ending {
   readonly topics: Topics;
   readonly store: { readonly jobs: Pick<JobStore, 'get'> };
   readonly clock: { now(): number };
+  readonly counters: { add(topic: string, name: 'pushed'): void };
 }
 
 const nameIn = (topic: OutcomeTopics, reason: BuryReason | null): string =>
@@ -109,12 +110,13 @@ function part(name: 'reply' | 'body', bytes: Buffer | null, max: number): object
   return isUtf8(bytes) ? { [name]: bytes.toString() } : { [`${name}Base64`]: bytes.toString('base64') };
 }
 
+type Kind = { readonly kind: string };
 type Unwritten = StoreFailure | { readonly kind: 'lease_lost' };
 
 /** Ends leases whose jobs this process does not hold, by `end`, with their outcome jobs: their bodies are
  *  read from the store first. An item that cannot be completed is not sent. Of many outcome jobs it holds a
  *  few: 1,000 of them can have 780 MB. */
-export async function endWithOutcomes<I extends Lease & Pick<AckItem, 'attempt'>, O>(
+export async function endWithOutcomes<I extends Lease & Pick<AckItem, 'attempt'>, O extends Kind>(
   ending: Ending,
   items: readonly I[],
   endOf: (item: I) => Pick<End, 'reason' | 'reply'>,
@@ -129,18 +131,21 @@ export async function endWithOutcomes<I extends Lease & Pick<AckItem, 'attempt'>
     for (const { item } of found) bytes += item?.outcome?.job.body.length ?? 0;
     ready.push(...found);
     if (bytes < limits.pushBatchBytesMax && at + next.length < items.length) continue;
-    results.push(...(await ended(ready, end)));
+    results.push(...(await ended(ending, ready, end)));
     [ready, bytes] = [[], 0];
   }
   return results;
 }
 
-async function ended<I, O>(
+async function ended<I, O extends Kind>(
+  ending: Ending,
   ready: readonly Completed<I>[],
   end: (items: readonly (I & Pick<AckItem, 'outcome'>)[]) => Promise<readonly O[]>,
 ): Promise<readonly (O | Unwritten)[]> {
   const sent = ready.flatMap(({ item }) => (item === undefined ? [] : [item]));
   const outcomes = sent.length === 0 ? [] : await end(sent);
+  for (const [n, { outcome }] of sent.entries())
+    if (outcome !== undefined && isEnded(outcomes[n])) ending.counters.add(outcome.job.topic, 'pushed');
   let at = 0;
   return ready.map((one) => {
     if (one.item === undefined) return one.unwritten as Unwritten;
@@ -148,6 +153,8 @@ async function ended<I, O>(
     return outcomes[at - 1] as O;
   });
 }
+
+const isEnded = (answer: Kind | undefined): boolean => answer?.kind === 'acked' || answer?.kind === 'buried';
 
 /** The item with its outcome job, or why it cannot be sent. */
 type Completed<I> =

@@ -54,6 +54,8 @@ describe('a call', () => {
     expect(job).toMatchObject({ state: 'delayed', contentType: 'application/json' });
     expect(job.extension).toEqual(extensionOf({ trace }));
     expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toBeNull();
+    await until('it is counted', () => rig.counted('t', 'delivered') === 1);
+    expect(rig.counted('next', 'pushed')).toBe(1);
   });
 
   it('that buries a job pushes the job of onDead alone; bytes come in base64, long ones as a length', async () => {
@@ -193,6 +195,7 @@ describe('a pulled job', () => {
     expect((await dq.api('POST', '/v1/leases/ack', { leases: [a, b] })).body).toEqual({
       results: [409, 409].map((status) => ({ status, code: 'lease_lost' })),
     });
+    expect(['done', 'dead'].map((topic) => dq.counted.get(`${topic} pushed`))).toEqual([1, 1]);
   });
 });
 
@@ -202,7 +205,7 @@ it('an end of a removed topic does not wait for the registry; one of an unreadab
   const lookUp = () => Promise.reject(away);
   const end = (isUnreadable: boolean) => {
     const topics = { isKnown: true, isUnreadable: () => isUnreadable, get: () => undefined, lookUp };
-    const ending = { topics, store: rig.store, clock: rig.context().clock };
+    const ending = { ...rig.context(), topics, store: rig.store };
     const lease = { topic: 't', id: 'a', version: 1, token: 2, attempt: null };
     const how = () => ({ reason: null, reply: null });
     return endWithOutcomes(ending, [lease], how, (items) => rig.store.jobs.ack(items));

@@ -101,6 +101,12 @@ describe('attempt ring', () => {
     expect(ids({ outcome: 'failed' })).toEqual(['j3']);
   });
 
+  it('ignores an outcome that it does not know', () => {
+    const ring = new AttemptRing(0);
+    ring.add([sample(1, { outcome: 'later' as 'failed' }), sample(2)]);
+    expect(ring.list(all).attempts.map(({ id }) => id)).toEqual(['j2']);
+  });
+
   it('keeps 200 attempts of a topic, and failures beside many successes', () => {
     const ring = new AttemptRing(0);
     for (let n = 0; n < 150; n += 1) ring.add([sample(n, failed)]);

@@ -39,6 +39,12 @@ it('pack: snoozes survive, and cost no byte without one', () => {
   const snoozed = busy();
   snoozed.counts.again = 700;
   expect(unpackFacts(packFacts(snoozed))).toEqual(snoozed);
+  const bytesOf = (facts: Facts) => [...Buffer.from(packFacts(facts), 'base64')];
+  const [form, flag = 0, ...rest] = bytesOf(busy());
+  expect(bytesOf(snoozed), 'readers that do not know it find all else').toEqual([
+    ...[form, flag + 4, ...rest],
+    ...[(700 % 128) | 128, Math.floor(700 / 128)],
+  ]);
   expect(packFacts(busy())).toBe('AQGWCoCAgICAIAAAAQoJ4cFJdh/oDQGAkvQBhZSAgAgBAgEBAUiAEAEC9gOCAQQJ');
 });
 
