@@ -29,8 +29,8 @@ const edits: readonly Omit<SimulatedMutant, 'store' | 'works' | 'shards'>[] = [
     faults: 'kill',
     edit: {
       file: 'src/store/moving-store.ts',
-      text: 'if (ended === null || ended.endedAt <= since) return null;',
-      by: 'if (ended !== null || since > 0) return null;',
+      text: 'if (ended === null || !isInWindow',
+      by: 'if (ended !== null || !isInWindow',
     },
   },
   {

@@ -239,15 +239,19 @@ export const promiseMutants: readonly SimulatedMutant[] = [
   {
     name: 'window-is-over-after-half-of-it',
     faults: 'kill',
-    edit: { file: engine('push'), text: 'now - end.at >= windowMs', by: 'now - end.at >= windowMs / 2' },
+    edit: {
+      file: 'src/core/job.ts',
+      text: 'Math.abs(now - at) < windowMs',
+      by: 'Math.abs(now - at) < windowMs / 2',
+    },
   },
   {
     name: 'window-of-a-cancelled-id-is-over-at-once',
     faults: 'kill',
     edit: {
       file: engine('push'),
-      text: 'if (end === null || now',
-      by: "if (end === null || end.state === 'cancelled' || now",
+      text: 'if (end === null || !',
+      by: "if (end === null || end.state === 'cancelled' || !",
     },
   },
   {

@@ -60,8 +60,8 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     faults: 'kill',
     edit: {
       file: script('push'),
-      text: 'if now - ended_at < window then',
-      by: 'if now - ended_at < window / 2 then',
+      text: 'math.abs(now - ended_at) < window then',
+      by: 'math.abs(now - ended_at) < window / 2 then',
     },
   },
   {

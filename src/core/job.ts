@@ -14,6 +14,17 @@ export type JobState = (typeof jobStates)[number];
 export const endStates = ['done', 'cancelled', 'purged', 'expired'] as const;
 export type EndState = (typeof endStates)[number];
 
+/** Whether a push at `now` with this window finds this end and stores nothing. An end further ahead than the
+ *  window is of a clock that was set back. A purged id, and one whose dead letter was too old to keep, are
+ *  free. */
+export function isInWindow(
+  { state, at }: { readonly state: EndState | 'dead'; readonly at: number },
+  now: number,
+  windowMs: number,
+): boolean {
+  return state !== 'purged' && state !== 'expired' && Math.abs(now - at) < windowMs;
+}
+
 /** What the flow of a job names. `retried`: an attempt failed, and another one follows. `restored`: put back
  *  after Redis had lost it. */
 export const flowEvents = [

@@ -8,7 +8,7 @@
 // nothing (Arrivals.put), and jobs.db rejects a change of a job that is no longer reserved, so no process
 // works by an old reading.
 
-import type { EndedJob, JobKey, JobSnapshot } from '../core/job.ts';
+import { type EndedJob, isInWindow, type JobKey, type JobSnapshot } from '../core/job.ts';
 import { leavingName } from '../core/left-behind.ts';
 import type {
   Counts,
@@ -181,11 +181,13 @@ export class MovingStore {
     const { windowMs } = job;
     if (windowMs === undefined || this.#isDamaged) return null;
     // By the clock of jobs.db, which is that of this machine.
-    const since = wallNow() - windowMs;
-    if (this.#phase === 'none' && (this.#lastEndAt ?? Number.NEGATIVE_INFINITY) <= since) return null;
+    const now = wallNow();
+    const isOver = (this.#lastEndAt ?? Number.NEGATIVE_INFINITY) <= now - windowMs;
+    if (this.#phase === 'none' && isOver) return null;
     try {
       const ended = await this.#source.history.get(job);
-      if (ended === null || ended.endedAt <= since) return null;
+      if (ended === null || !isInWindow({ state: ended.state, at: ended.endedAt }, now, windowMs))
+        return null;
       // In this order: a job can end between the two.
       const { jobs, history } = this.#target;
       if ((await jobs.get(job, 'bodiless')) !== null || (await history.get(job)) !== null) return null;

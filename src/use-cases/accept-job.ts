@@ -123,8 +123,10 @@ function readPushWindow(
 ): number | undefined {
   if (idempotency === undefined) return id === undefined ? undefined : topic.idempotencyMs || undefined;
   const errors = new FieldErrors();
-  const windowMs = readWindow(idempotency, 'idempotency', errors, historyMs);
+  const asked = readWindow(idempotency, 'idempotency', errors, Number.POSITIVE_INFINITY) ?? 0;
   errors.throwIfAny();
+  // A producer does not fail when an operator lowers the retention.
+  const windowMs = Math.min(asked, historyMs);
   if (id === undefined && windowMs !== 0)
     throw invalidField('idempotency', 'needs an id; dq recognises a repeat by it');
   return windowMs || undefined;

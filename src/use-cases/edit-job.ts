@@ -31,7 +31,9 @@ export function acceptEdit(
   const { body = job.body, contentType = job.contentType } = request;
   // A topic may have another format since the push.
   if (request.body !== undefined || request.contentType !== undefined)
-    checkMembers(() => checkContent({ body, contentType, isLiteral: true }, topic, terms));
+    checkMembers(request.body === undefined, () =>
+      checkContent({ body, contentType, isLiteral: true }, topic, terms),
+    );
   const when = readWhen({ ...request, inQuery: false }, terms.nowMs);
   const due = when ?? { at: requeue ? terms.nowMs : job.dueAt };
   const options = jobOptions({ ...request, inQuery: false }, topic, due, terms.nowMs);
@@ -53,11 +55,16 @@ export function acceptEdit(
   };
 }
 
-/** The content type is a member of an edit, not a header. */
-function checkMembers(check: () => void): void {
+/** The content type is a member of an edit, not a header. An error of JSON quotes the body, and the caller may
+ *  lack the scope read: it does not see a stored one. */
+function checkMembers(isStored: boolean, check: () => void): void {
   try {
     check();
   } catch (error) {
+    if (isStored && error instanceof DqError && error.code === 'malformed_json') {
+      const message = 'the stored body is not JSON; give body, too';
+      throw new DqError('malformed_json', message, { errors: [{ field: 'body', message }] });
+    }
     const [wrong] = error instanceof DqError ? error.errors : [];
     throw wrong?.field === 'content-type' ? invalidField('contentType', wrong.message) : error;
   }

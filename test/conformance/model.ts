@@ -55,8 +55,7 @@ export class Model extends ModelState {
       return { kind: pushed.mode === 'keep' ? 'kept' : 'job_exists', version, dueAt, state };
     }
     const last = live ? null : this.lastEnd(pushed);
-    if (last !== null && this.now() - last.endedAt < (pushed.windowMs ?? 0))
-      return { kind: 'ended', ...last };
+    if (last !== null && isBarred(last, this.now(), pushed.windowMs ?? 0)) return { kind: 'ended', ...last };
     if (old !== undefined) this.remove(old);
     this.ended.delete(this.nameOf(pushed));
     const now = this.now();
@@ -663,4 +662,13 @@ export class Model extends ModelState {
       oldest,
     };
   }
+}
+
+function isBarred(
+  { state, endedAt }: { state: string; endedAt: number },
+  now: number,
+  windowMs: number,
+): boolean {
+  const isEnd = state === 'done' || state === 'cancelled' || state === 'dead';
+  return isEnd && endedAt - windowMs < now && now < endedAt + windowMs;
 }

@@ -177,6 +177,29 @@ describe('edit', () => {
     });
   });
 
+  it.each([
+    ['{"contentType":"application/json"}', 't'],
+    ['{"maxAttempts":3,"contentType":"text/plain"}', 'f'],
+  ])('%s for a stored body that does not fit is rejected without quoting it', async (text, topic) => {
+    await dq.api('POST', '/v1/topics', { topic: 'f', callbackUrl });
+    const secret = 'password=hunter2';
+    const path = `/v1/topics/${topic}/jobs/s`;
+    const pushed = await dq.call('POST', `/v1/topics/${topic}/jobs?id=s&delay=1h`, {
+      headers: { 'content-type': 'text/plain' },
+      body: secret,
+    });
+    await dq.api('PATCH', '/v1/topics/f', { format: 'form' });
+    const headers = {
+      ...(await tokenFor(['operate', 'push'])),
+      'content-type': 'application/json',
+      'if-match': pushed.body.version,
+    };
+    const refused = await dq.call('PATCH', path, { headers, body: text });
+    expect(refused).toMatchObject(problem(400, 'malformed_json', 'body'));
+    for (let at = 0; at + 6 <= secret.length; at += 1)
+      expect(JSON.stringify(refused.body)).not.toContain(secret.slice(at, at + 6));
+  });
+
   it('a store that does not do it is 503, and says whether it may have', async () => {
     await dq.push('t', '1', '?id=a&delay=1h');
     const { version } = await get();

@@ -79,7 +79,6 @@ describe('the idempotency window', () => {
     const wrong = async (query: string) => (await dq.push('t', '{}', query)).body.errors;
     const field = 'idempotency';
     const tooLong = [{ field, message: 'must be at most history.retention (1h)' }];
-    expect(await wrong('?id=a&idempotency=61m')).toEqual(tooLong);
     expect(await wrong('?id=a&idempotency=999ms')).toEqual([{ field, message: 'must be 0, or at least 1s' }]);
     expect(await wrong('?id=a&idempotency=soon')).toMatchObject([{ field }]);
     expect(await wrong('?idempotency=1m')).toEqual([
@@ -88,6 +87,22 @@ describe('the idempotency window', () => {
     const patched = await dq.api('PATCH', '/v1/topics/t', { idempotency: '2h' });
     expect([patched.status, patched.body.errors]).toEqual([400, tooLong]);
     expect((await dq.push('t', '{}', '?idempotency=0')).status).toBe(201);
+  });
+
+  it('a push may ask for a window longer than the history: it is as long as the history', async () => {
+    const { dq, delivered } = await withTopic({}, { config: { 'history.retention': 3_600_000 } });
+    await delivered('?id=a&delay=0');
+    const { push } = dq.store.jobs;
+    const windows: (number | undefined)[] = [];
+    dq.store.jobs.push = (items, ...more) => {
+      windows.push(...items.map(({ windowMs }) => windowMs));
+      return push.call(dq.store.jobs, items, ...more);
+    };
+    expect(await dq.push('t', '{}', '?id=a&idempotency=2h')).toMatchObject({
+      status: 200,
+      body: { state: 'done', duplicate: true },
+    });
+    expect(windows).toEqual([3_600_000]);
   });
 
   it('/readyz warns of a window that a lowered history.retention cuts', async () => {

@@ -231,7 +231,10 @@ export class Ledger {
   /** by version: virtual ms of the end of the job */
   #ended = new Map<number, number>();
   /** by key: the highest version that ended, and its virtual ms; a loss of the store changes nothing here */
-  readonly #ends = new Map<string, { readonly version: number; readonly at: number }>();
+  readonly #ends = new Map<
+    string,
+    { readonly version: number; readonly at: number; readonly isFree: boolean }
+  >();
   /** virtual ms of the last loss */
   #lostAt = Number.NEGATIVE_INFINITY;
   /** virtual ms of the last step of the wall clock */
@@ -450,9 +453,12 @@ export class Ledger {
   }
 
   #lastEnd(key: string, dead: Entry | undefined): LastEnd | null {
-    const last = dead === undefined ? this.#ends.get(key) : { version: dead.version, at: dead.deadAt };
+    const last =
+      dead === undefined ? this.#ends.get(key) : { version: dead.version, at: dead.deadAt, isFree: false };
     if (last === undefined) return null;
     const isKnown = last.at > this.#lostAt && last.at > this.steppedAt && dead?.isAgeKnown !== false;
+    // A purge, and the removal of an old dead letter, leave the id free.
+    if (isKnown && last.isFree) return null;
     return { version: last.version, at: isKnown ? last.at : null };
   }
 
@@ -1095,8 +1101,9 @@ export class Ledger {
     this.counts[what] = (this.counts[what] ?? 0) + 1;
   }
 
-  #noteEnd(key: string, version: number): void {
-    if (version >= this.endedVersion(key)) this.#ends.set(key, { version, at: this.#options.loop.at });
+  #noteEnd(key: string, version: number, isFree = false): void {
+    if (version >= this.endedVersion(key))
+      this.#ends.set(key, { version, at: this.#options.loop.at, isFree });
   }
 
   #withdraw(entry: Entry, how: 'replaced' | 'cancelled' | 'purged'): void {
@@ -1108,7 +1115,7 @@ export class Ledger {
     this.#count(how);
     if (entry.lease !== null) entry.lease.ended = how;
     this.entries.delete(entry.key);
-    this.#noteEnd(entry.key, entry.version);
+    this.#noteEnd(entry.key, entry.version, how === 'purged' || how === 'expired');
     this.#ended.set(entry.version, this.#options.loop.at);
     if (!isTickId(entry.id)) return;
     this.#tickEnds.set(entry.key, { version: entry.version, at: this.#options.loop.at });

@@ -73,7 +73,22 @@ class Dq extends ApiClient {
     return job.isLive ? { ...times, body: job.body } : { ...times, endedAt: createdAt };
   }
 
-  #push({ id, mode, acceptedAt, body }: { id: string; mode: string; acceptedAt: number; body: unknown }) {
+  #push({
+    id,
+    mode,
+    idempotency,
+    acceptedAt,
+    body,
+  }: {
+    id: string;
+    mode: string;
+    idempotency: unknown;
+    acceptedAt: number;
+    body: unknown;
+  }) {
+    // The topic has a window that holds.
+    if (idempotency !== 0 && this.jobs.get(id)?.isLive === false)
+      return { status: 200, duplicate: true, state: 'done' };
     if (mode === 'keep' && this.jobs.get(id)?.isLive) return { status: 200, duplicate: true };
     const text = JSON.stringify(body);
     this.jobs.set(id, { body: text, createdAt: acceptedAt, dueAt: acceptedAt, isLive: true });

@@ -155,7 +155,7 @@ function isRefusedConnection(error: unknown): boolean {
 function dueOf({ json, at }: ApiReply<PushResultJson>, delay: string | undefined): string {
   const { dueAt, state, duplicate, endedAt } = json;
   if (endedAt !== undefined)
-    return `dq: stored nothing: the job of this id is ${state} since ${shownInstant(endedAt, process.stderr)}`;
+    return `dq: stored nothing: the job of this id is ${state} since ${shownInstant(endedAt, process.stderr)}; --idempotency 0 pushes anyway`;
   const kept = duplicate ? 'kept the waiting job, which is ' : '';
   if (state !== 'delayed') return `dq: ${kept}due now`;
   // The reply's Date is the daemon's clock, truncated to seconds; the clock of this machine may differ.

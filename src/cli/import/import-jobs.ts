@@ -300,6 +300,8 @@ function itemOf(job: Push & JobPush, mode: 'keep' | 'replace', now: number, sett
     topic,
     id,
     mode,
+    // The state file knows what was imported; a window of the topic would leave a later job of the source out.
+    idempotency: 0,
     acceptedAt,
     ...settings.members,
     ...(deadline === null ? {} : { deadline }),

@@ -148,10 +148,19 @@ export const pushCases: readonly Case[] = [
     }),
   ),
 
-  ...Object.entries(ends).map(([state, end]) =>
+  ...(['purged', 'expired'] as const).map((state) =>
+    fact(`push with a window: an id that is ${state} is free`, async (trial) => {
+      await trial.bystanders();
+      await ends[state](trial);
+      expect(await trial.history.get({ topic: 't', id: '1' })).toMatchObject({ state });
+      expect(await trial.tryPush('1', { windowMs: farOffMs })).toMatchObject({ kind: 'stored' });
+    }),
+  ),
+
+  ...(['done', 'cancelled', 'dead'] as const).map((state) =>
     fact(`push with a window: a job that is ${state} stays so, in every mode`, async (trial) => {
       await trial.bystanders();
-      await end(trial);
+      await ends[state](trial);
       const endedAt = trial.now;
       const last =
         state === 'dead' ? await trial.known('1') : await trial.history.get({ topic: 't', id: '1' });
@@ -164,6 +173,19 @@ export const pushCases: readonly Case[] = [
       await trial.tick();
       expect(await trial.push('1', { mode: 'reject', windowMs: 100 })).toMatchObject({ replaced: false });
     }),
+  ),
+
+  fact(
+    'push with a window: an end further ahead of the clock than the window does not count',
+    async (trial) => {
+      await trial.ack(await trial.reserved('done'));
+      await trial.buried('dead');
+      await trial.clock.skip(-100);
+      for (const id of ['done', 'dead']) {
+        expect(await trial.tryPush(id, { windowMs: 101 })).toMatchObject({ kind: 'ended', state: id });
+        expect(await trial.tryPush(id, { windowMs: 100 })).toMatchObject({ kind: 'stored', replaced: false });
+      }
+    },
   ),
 
   fact('push with a window: a live job is the business of the mode', async (trial) => {

@@ -76,6 +76,24 @@ export const pushMutants: readonly Mutant[] = [
         (right) => (key) => (right(key)?.state === 'cancelled' ? null : right(key)),
       ),
     },
+    'push with a window: an id that is purged is free': {
+      'a purge counts as an end': change('lastEnd', (right) => (key) => {
+        const last = right(key);
+        return last?.state === 'purged' ? { ...last, state: 'done' } : last;
+      }),
+    },
+    'push with a window: an id that is expired is free': {
+      'the removal of a dead letter counts as an end': change('lastEnd', (right) => (key) => {
+        const last = right(key);
+        return last?.state === 'expired' ? { ...last, state: 'dead' } : last;
+      }),
+    },
+    'push with a window: an end further ahead of the clock than the window does not count': {
+      'an end ahead of the clock is one of now': change('lastEnd', (right, model) => (key) => {
+        const last = right(key);
+        return last === null ? null : { ...last, endedAt: Math.min(last.endedAt, model.now()) };
+      }),
+    },
     'push without a window: stores the job right after the end of its id': {
       'every push has a window': change(
         'push',

@@ -1,7 +1,7 @@
 // Implements push and cancel: a producer's moves of one job, and the push of an outcome job. Each is one step
 // of its transaction, with all checks before the first write.
 
-import type { EndState, VersionedKey } from '../../../core/job.ts';
+import { type EndState, isInWindow, type VersionedKey } from '../../../core/job.ts';
 import { priorityCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { CancelOutcome, Outcome, PushJob, PushOutcome } from '../../../ports/job-store.ts';
 import { dead, delayed, ready, reserved } from '../file/schema.ts';
@@ -52,7 +52,7 @@ function lastEnd(
     : deadAt === null
       ? null
       : { state: 'dead' as const, at: deadAt };
-  if (end === null || now - end.at >= windowMs) return null;
+  if (end === null || !isInWindow(end, now, windowMs)) return null;
   return { kind: 'ended', version, dueAt, state: end.state, endedAt: end.at };
 }
 

@@ -90,13 +90,14 @@ local function answer_ended(how, version, due, ended_at)
   return answer(5, how, 0, version, due) .. struct.pack('>I6', ended_at)
 end
 
--- The answer to a push whose last job ended or died within its window.
+-- The answer to a push whose last job died, was done (0) or cancelled (1) within its window. An end further
+-- ahead than the window is of a clock that was set back.
 local function last_end(old, ended, window)
   if old then
-    if old.state == 3 and now - old.dead_at < window then return answer_ended(255, old.version, old.due, old.dead_at) end
+    if old.state == 3 and math.abs(now - old.dead_at) < window then return answer_ended(255, old.version, old.due, old.dead_at) end
   elseif ended and #ended >= 35 then
     local how, _, due, version, _, _, ended_at = struct.unpack('>BI2I6I7I7I6I6', ended)
-    if now - ended_at < window then return answer_ended(how, version, due, ended_at) end
+    if how < 2 and math.abs(now - ended_at) < window then return answer_ended(how, version, due, ended_at) end
   end
 end
 
