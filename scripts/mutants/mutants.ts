@@ -46,7 +46,27 @@ const unit = (name: string, title: string) => ({ file: `test/unit/${name}.test.t
 const role = (name: string, title: string) => ({ file: `test/role/${name}.test.ts`, title });
 const healing = (title: string) => ({ file: 'test/fault/journal-healing.test.ts', title });
 
+const byVerdict = (title: string) => unit('verdict', title);
+
 export const mutants: readonly Mutant[] = [
+  {
+    name: 'snooze-before-dead-if',
+    edit: {
+      file: 'src/core/verdict.ts',
+      text: 'if (holds(rules.deadIf, outcome, facts)) return',
+      by: 'if (againOf(rules, outcome, facts) === null && holds(rules.deadIf, outcome, facts)) return',
+    },
+    test: byVerdict('deadIf goes before a snooze that the same reply asks for'),
+  },
+  {
+    name: 'rules-read-half-a-body',
+    edit: {
+      file: 'src/core/verdict.ts',
+      text: 'rule !== null && !(cut && readsBody(rule)) &&',
+      by: 'rule !== null &&',
+    },
+    test: byVerdict('half a body ends no job: rules that read it are false, others are not'),
+  },
   {
     name: 'outcome-id-of-another-bucket',
     edit: {

@@ -5,6 +5,7 @@ import type { SimulatedMutant } from './mutants.ts';
 import { moveMutants } from './simulated-moves.ts';
 import { shardMutants } from './simulated-shards.ts';
 import { standbyMutants } from './simulated-standby.ts';
+import { redisVerdictMutants } from './simulated-verdicts.ts';
 
 const script = (name: string) => `src/store/redis/scripts/lua/${name}.lua`;
 const client = (name: string) => `src/store/redis/client/${name}.ts`;
@@ -286,4 +287,5 @@ export const simulatedRedisMutants: readonly SimulatedMutant[] = [
   ...moveMutants,
   ...shardMutants,
   ...standbyMutants,
+  ...redisVerdictMutants,
 ];

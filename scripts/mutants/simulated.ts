@@ -8,6 +8,7 @@ import { masterMutants } from './simulated-master.ts';
 import { orderMutants } from './simulated-orders.ts';
 import { promiseMutants } from './simulated-promises.ts';
 import { pullMutants } from './simulated-pull.ts';
+import { verdictMutants } from './simulated-verdicts.ts';
 import { workMutants } from './simulated-works.ts';
 
 const engine = (name: string) => `src/store/sqlite/engine/${name}.ts`;
@@ -344,5 +345,6 @@ export const simulatedMutants: readonly SimulatedMutant[] = [
   ...promiseMutants,
   ...pullMutants,
   ...orderMutants,
+  ...verdictMutants,
   ...workMutants,
 ];

@@ -16,6 +16,8 @@ export interface TopicFlags {
   readonly callback?: string;
   readonly pull?: boolean;
   readonly rule?: string;
+  readonly deadIf?: string;
+  readonly againIf?: string;
   readonly target?: string;
 }
 

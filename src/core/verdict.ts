@@ -147,11 +147,11 @@ function againOf(rules: ReplyRules, reply: CallReply, facts: ReplyFacts): Again 
   return { outcome: 'again', delayMs: waitOf(rules.againAfter, facts, reply.cut), by: 'againIf' };
 }
 
-/** Every limits.againMax-th snooze of a job is a failed attempt, so every job ends. `again`: snoozes with
- *  this one. */
+/** Every limits.againMax-th snooze of a job is a failed attempt, so every job ends. The next one waits for
+ *  its backoff, and at least as long as the receiver asked. `again`: snoozes with this one. */
 export function withAgainLimit(verdict: Verdict, again: number): Verdict {
   if (verdict.outcome !== 'again' || again % limits.againMax !== 0) return verdict;
-  return failed('again_limit', { detail: `snoozed ${again} times` });
+  return failed('again_limit', { retryAfterMs: verdict.delayMs, detail: `snoozed ${again} times` });
 }
 
 /** How long the receiver asks dq to call the whole topic less, because it gets too many calls: by 429, 0 = it

@@ -223,7 +223,7 @@ export class Deliverer {
     const verdict = withAgainLimit(judged, again);
     const reason = verdict.outcome === 'failed' ? verdict.reason : null;
     const status = outcome.kind === 'replied' ? outcome.status : null;
-    const counts = capacity.judged(running, reason, status, slowDownOf(topic, verdict, outcome));
+    const counts = capacity.judged(running, reason, status, slowDownOf(topic, judged, outcome));
     const settlement = beforeDeadline(
       settle(topic, job.failures, verdict, ctx.config['retry.unit'], random),
       deadlineOf(options, job) - call.nowMs,

@@ -70,9 +70,9 @@ export class Calls {
     const { ended } = lease;
     const name = `${key}, version ${lease.version}, attempt ${attempt}`;
     judge.check(!process.isOnTrial, 'a notifier on trial calls nothing', () => `${process.title}: ${key}`);
-    // A reply that slows its topic down uses no attempt up: the next call has its number.
+    // A reply that slows its topic down, and a snooze, use no attempt up: the next call has its number.
     const before = this.#called.get(name);
-    const mayRepeat = before === undefined || before.status === 429;
+    const mayRepeat = before === undefined || before.status === 429 || before.asked?.verdict === 'again';
     judge.check(mayRepeat || !this.#options.isOrderly, 'a reload doubles no call', () => name);
     judge.check(
       ended === null || harmlessEnds.includes(ended) || lease.unseenMs > 0,
@@ -113,7 +113,15 @@ export class Calls {
     const concurrency = Math.max(...topics.possible(request.topic).map((each) => each.concurrency));
     this.#checkLimits(key, lease, process, concurrency);
     this.#checkRate(request);
-    const call = { lease, process, startedAt: loop.at, endedAt: null, status: null, concurrency };
+    const call = {
+      lease,
+      process,
+      startedAt: loop.at,
+      endedAt: null,
+      status: null,
+      asked: null,
+      concurrency,
+    };
     lease.call = call;
     this.#called.set(name, call);
     this.#running.add(call);

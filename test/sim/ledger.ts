@@ -34,6 +34,7 @@ import type { Network } from './network.ts';
 import type { Process } from './process.ts';
 import { PullRecord } from './pull-record.ts';
 import type { TopicTable } from './topics.ts';
+import type { Asked, SettledItem, Verdicts } from './verdicts.ts';
 import type { LastEnd, Windows } from './windows.ts';
 
 export interface LeaseRecord {
@@ -48,6 +49,8 @@ export interface LeaseRecord {
   readonly firstMs: number;
   readonly failures: number;
   readonly strikes: number;
+  /** snoozes of its job */
+  readonly again: number;
   readonly timeoutMs: number;
   /** of its job, epoch ms; Infinity: none */
   readonly deadline: number;
@@ -72,6 +75,8 @@ export interface CallRecord {
   endedAt: number | null;
   /** of the whole reply; null: without one */
   status: number | null;
+  /** by the whole reply */
+  asked: Asked | null;
   /** calls of its topic that its process might allow when it began */
   readonly concurrency: number;
 }
@@ -91,6 +96,8 @@ export interface Entry {
   isDueKnown: boolean;
   failures: number;
   strikes: number;
+  /** its snoozes; null: the store got the job without telling */
+  again: number | null;
   state: 'live' | 'dead';
   /** virtual ms */
   deadAt: number;
@@ -133,11 +140,9 @@ export interface Recovered {
 export type EditedItem = VersionedKey & Pick<EditItem, 'body' | 'requeue'>;
 type Moved = RunOutcome | RescheduleOutcome | RequeueOutcome;
 type Finish = 'ack' | 'retry' | 'bury' | 'release';
-interface FinishItem extends Lease {
+interface FinishItem extends Lease, SettledItem {
   readonly isPulled?: boolean;
   readonly ifExpired?: boolean;
-  readonly delayMs?: number;
-  readonly attempt?: unknown;
   readonly reason?: string;
 }
 
@@ -192,6 +197,7 @@ export interface LedgerOptions {
   readonly mails: MailServer;
   readonly deadlines: Deadlines;
   readonly windows: Windows;
+  readonly verdicts: Verdicts;
   readonly network: Network;
   readonly retryUnitMs: number;
   /** Nothing that happens in this world loses a message. */
@@ -435,6 +441,7 @@ export class Ledger {
     );
     this.stored.set(tag, version);
     const fresh = {
+      again: this.#options.verdicts.first(tag),
       failures: 0,
       strikes: 0,
       state: 'live',
@@ -504,7 +511,7 @@ export class Ledger {
     const state = deadAt === null ? 'live' : 'dead';
     const entry: Entry = {
       ...{ key, topic, id, tag, body, version, origin, dueAt, isDueKnown: isKnown },
-      ...{ failures, strikes: 0, state },
+      ...{ failures, strikes: 0, again: null, state },
       ...{ deadAt: (deadAt ?? 0) - this.#options.loop.wallOffset, isAgeKnown: isKnown, lease: null },
     };
     this.entries.set(key, entry);
@@ -597,6 +604,8 @@ export class Ledger {
     entry.body = Buffer.from(item.body);
     // Only a version that is not its origin tells that an operator moved the job.
     entry.origin = 0;
+    // Its options are those that the caller read: a snooze since then keeps the version.
+    entry.again = null;
     const edits = this.#editedBodies.get(entry.tag) ?? [];
     this.#editedBodies.set(entry.tag, [...edits, { version: outcome.version, body: entry.body }]);
   }
@@ -699,7 +708,10 @@ export class Ledger {
     const { token, leaseMs: ms } = job;
     const { at } = this.#options.loop;
     const deadline = deadlineOf(entry);
-    const lease = { token, version, key, owner, at, ms, firstMs: ms, failures, strikes, timeoutMs, deadline };
+    const again = this.#options.verdicts.reserved(entry, job.extension);
+    entry.again = again;
+    const its = { version, key, failures, strikes, again, timeoutMs, deadline };
+    const lease = { ...its, token, owner, at, ms, firstMs: ms };
     const pull = isPulled(owner) ? new PullRecord() : null;
     entry.lease = { ...lease, unseenMs: 0, behindMs: 0, wasForgotten: false, ended: null, call: null, pull };
     this.leases.set(token, entry.lease);
@@ -867,22 +879,34 @@ export class Ledger {
     );
   }
 
-  #acked(entry: Entry, { call, pull }: LeaseRecord): void {
+  #acked(entry: Entry, lease: LeaseRecord): void {
+    const { call, pull } = lease;
     const status = call?.status ?? 0;
     this.#check(
       pull !== null || (status >= 200 && status < 300),
       '7 an ack follows a reply 2xx',
       () => `${entry.key}: ${status}`,
     );
+    this.#options.verdicts.acked(entry, lease);
     this.#end(entry, 'acked');
   }
 
   #retried(entry: Entry, lease: LeaseRecord, item: FinishItem): void {
     const { call, pull } = lease;
+    const { verdicts, deadlines } = this.#options;
+    if (verdicts.retried(entry, lease, item)) {
+      deadlines.retried(entry, lease, item.delayMs ?? 0, this.steppedAt);
+      this.#check(call !== null || pull !== null, '7 a snooze follows a call', () => entry.key);
+      entry.strikes = 0;
+      entry.dueAt = this.#wall + (item.delayMs ?? 0);
+      entry.isDueKnown = true;
+      return;
+    }
+    verdicts.failed(entry, lease);
     const maxAttempts = Math.max(...this.#topicsOf(entry).map((topic) => topic.maxAttempts));
     const hasOwnWait = item.ifExpired !== true && pull?.hasOwnWait(item.delayMs ?? 0) === true;
     if (!hasOwnWait) this.#checkWait(entry, call, item.delayMs ?? 0);
-    this.#options.deadlines.retried(entry, lease, item.delayMs ?? 0, this.steppedAt);
+    deadlines.retried(entry, lease, item.delayMs ?? 0, this.steppedAt);
     this.#check(call !== null || pull !== null, '7 a retry follows a call', () => entry.key);
     entry.failures += 1;
     entry.strikes = 0;
@@ -897,8 +921,8 @@ export class Ledger {
 
   /** 1, 3, 5 … units, and at least what the receiver asks for. */
   #waitOf(entry: Entry, call: CallRecord | null): { readonly leastMs: number; readonly mostMs: number } {
-    const { retryUnitMs } = this.#options;
-    const askedMs = call?.status === 429 ? retryAfterMs : 0;
+    const { verdicts, retryUnitMs } = this.#options;
+    const askedMs = verdicts.waitOf(call) ?? (call?.status === 429 ? retryAfterMs : 0);
     const leastMs = Math.max((2 * entry.failures + 1) * retryUnitMs, askedMs);
     const jitter = Math.max(...this.#topicsOf(entry).map((topic) => topic.jitter));
     return { leastMs, mostMs: leastMs * (1 + jitter) + 1 };
@@ -914,6 +938,7 @@ export class Ledger {
   }
 
   #buried(entry: Entry, lease: LeaseRecord, item: FinishItem): void {
+    this.#options.verdicts.buried(entry, lease, item.reason);
     if (item.reason === 'expired') this.#expired(entry, lease, item);
     if (item.reason === 'poison') this.#poisoned(entry, lease);
     this.#check(
@@ -937,7 +962,8 @@ export class Ledger {
   #expired(entry: Entry, lease: LeaseRecord, item: FinishItem): void {
     const { call, pull } = lease;
     const ownMs = pull?.longestWait ?? 0;
-    const waitMs = item.attempt === null ? null : Math.max(ownMs, this.#waitOf(entry, call).mostMs);
+    const snoozeMs = this.#options.verdicts.waitOf(call) ?? pull?.longestSnooze ?? null;
+    const waitMs = item.attempt === null ? snoozeMs : Math.max(ownMs, this.#waitOf(entry, call).mostMs);
     this.#options.deadlines.expired(entry, lease, waitMs, this.steppedAt);
   }
 

@@ -3,6 +3,7 @@
 
 import type { Dice } from '../../scripts/dice.ts';
 import { DqError } from '../../src/core/errors.ts';
+import { withAgain } from '../../src/core/extension.ts';
 import type { JobKey } from '../../src/core/job.ts';
 import { isTickId } from '../../src/core/tick-id.ts';
 import type { PushJob, PushOutcome } from '../../src/ports/job-store.ts';
@@ -145,6 +146,8 @@ export class Producers {
       loop.tell(`${process.title} rejects push ${tag}: ${error.message}.`);
       return null;
     }
+    const again = this.#scene.verdicts.first(tag);
+    if (again > 0) job = { ...job, extension: withAgain(job.extension ?? undefined, again) };
     const delay = delayMs === null ? '' : `, delay ${seconds(delayMs)}`;
     const until = deadline === null ? '' : `, deadline in ${seconds(deadline - wallNow())}`;
     const window = windowMs === null ? '' : `, window ${seconds(windowMs)}`;

@@ -210,6 +210,11 @@ export class PullClients {
     if (ask.verb === 'extend') pull?.ask({ verb: 'extend', ms: ask.ms, isDead });
     else if (ask.verb === 'nack')
       pull?.ask({ verb: 'retry', ms: ask.delayMs, isDead }, { verb: 'bury', ms: null, isDead });
+    else if (ask.verb === 'release' && ask.delayMs != null)
+      pull?.ask(
+        { verb: 'retry', ms: ask.delayMs, isDead, isSnooze: true },
+        { verb: 'bury', ms: null, isDead },
+      );
     else pull?.ask({ verb: ask.verb, ms: null, isDead });
   }
 
@@ -240,10 +245,12 @@ export class PullClients {
     return request;
   }
 
-  #checkAnswer(record: LeaseRecord, { verb }: LeaseAsk, code: string | undefined): void {
+  #checkAnswer(record: LeaseRecord, ask: LeaseAsk, code: string | undefined): void {
+    const { verb } = ask;
+    const isSnooze = verb === 'release' && ask.delayMs != null;
     const { judge } = this.scene;
     const { pull, key, ended } = record;
-    const steps = verb === 'nack' ? (['retry', 'bury'] as const) : [verb];
+    const steps = verb === 'nack' || isSnooze ? (['retry', 'bury'] as const) : [verb];
     this.#count(`${verb} ${code ?? 'done'}`);
     if (code === undefined)
       judge.check(
@@ -420,7 +427,11 @@ class Client {
       nack: () => this.#later(inTimeMs, () => send({ verb: 'nack', delayMs: null })),
       delay: () => this.#later(inTimeMs, () => send({ verb: 'nack', delayMs: dice.below(8_000) })),
       bury: () => this.#later(inTimeMs, () => send({ verb: 'bury' })),
-      release: () => this.#later(inTimeMs, () => send({ verb: 'release' })),
+      release: () =>
+        this.#later(inTimeMs, () => {
+          const { verdicts } = this.#clients.scene;
+          send({ verb: 'release', delayMs: verdicts.releaseWait() });
+        }),
       extend: () =>
         this.#later(inTimeMs, () => {
           const ms = 1_000 + dice.below(9_000);

@@ -41,7 +41,8 @@ export type LeaseAsk =
   | { readonly verb: 'ack' }
   | { readonly verb: 'nack'; readonly delayMs: number | null }
   | { readonly verb: 'bury' }
-  | { readonly verb: 'release' }
+  /** `delayMs`: a snooze */
+  | { readonly verb: 'release'; readonly delayMs?: number | null }
   | { readonly verb: 'extend'; readonly ms: number };
 
 export type End<T> =
@@ -123,7 +124,8 @@ export class PullDesk {
   async answer(texts: readonly string[], ask: LeaseAsk): Promise<readonly LeaseResult[]> {
     if (ask.verb === 'ack') return this.#calls.ack(texts, mayTouch);
     if (ask.verb === 'extend') return this.#calls.extend(texts, mayTouch, duration(ask.ms), 'for');
-    const delay = ask.verb === 'nack' && ask.delayMs !== null ? duration(ask.delayMs) : undefined;
+    const { delayMs = null } = ask.verb === 'nack' || ask.verb === 'release' ? ask : {};
+    const delay = delayMs === null ? undefined : duration(delayMs);
     const input = { delay, reason: '', dead: ask.verb === 'bury', release: ask.verb === 'release' };
     return this.#calls.nack(texts, mayTouch, input);
   }

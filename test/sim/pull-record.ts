@@ -10,6 +10,8 @@ export interface Asked {
   readonly ms: number | null;
   /** a nack that buries */
   readonly isDead: boolean;
+  /** a release with a wait */
+  readonly isSnooze?: boolean;
 }
 
 export class PullRecord {
@@ -42,6 +44,16 @@ export class PullRecord {
   /** to the next attempt, as a client asked for it */
   get longestWait(): number {
     return Math.max(0, ...this.#asked.map(({ verb, ms }) => (verb === 'retry' ? (ms ?? 0) : 0)));
+  }
+
+  asksSnooze(ms: number): boolean {
+    return this.#asked.some((asked) => asked.isSnooze === true && asked.ms === ms);
+  }
+
+  /** null: no client asked for one */
+  get longestSnooze(): number | null {
+    const waits = this.#asked.flatMap(({ isSnooze, ms }) => (isSnooze === true ? [ms ?? 0] : []));
+    return waits.length === 0 ? null : Math.max(...waits);
   }
 
   /** The wait to the next attempt is that of a client. */

@@ -4,9 +4,10 @@
 import type { Dice } from '../../scripts/dice.ts';
 import type { Caller } from '../../src/notifier/connector.ts';
 import { DialError } from '../../src/notifier/connector.ts';
-import { type CallRecord, retryAfterMs } from './ledger.ts';
+import { type CallRecord, retryAfterMs, tagOf } from './ledger.ts';
 import type { Process } from './process.ts';
 import type { Scene } from './scene.ts';
+import type { Asked } from './verdicts.ts';
 
 export type Mood = 'up' | 'mixed' | 'slow' | 'down' | 'hung';
 const usualMoods: readonly Mood[] = ['up', 'mixed', 'mixed', 'slow'];
@@ -55,7 +56,7 @@ export class Receivers {
   }
 
   receive(process: Process, { headers, body }: SentRequest, caller: Caller): void {
-    const { calls, topics, loop } = this.#scene;
+    const { calls, topics, loop, verdicts } = this.#scene;
     if (!process.sends()) return;
     const topic = headers['dq-topic'] ?? '';
     const id = decodeURIComponent(headers['dq-job-id'] ?? '');
@@ -70,7 +71,8 @@ export class Receivers {
     if (reaction === 'refuse') exchange.refuse();
     else if (reaction === 'reset') exchange.reset(waitMs);
     else if (reaction === 'hang') exchange.begin();
-    else exchange.reply(reaction, waitMs, this.#dice.next() * 2);
+    else
+      exchange.reply(reaction, waitMs, this.#dice.next() * 2, this.isCalm ? null : verdicts.ask(tagOf(body)));
     loop.trace.text(String(reaction));
   }
 }
@@ -111,16 +113,24 @@ class Exchange {
     this.#later(waitMs, () => this.#fail('resets the call', error));
   }
 
-  reply(status: number, waitMs: number, bodyMs: number): void {
+  reply(status: number, waitMs: number, bodyMs: number, given: Asked | null): void {
     this.begin();
-    const headers = status === 429 ? { 'retry-after': String(retryAfterMs / 1_000) } : {};
+    // A 204 has no body for deadIf.
+    const asked = given?.verdict === 'dead' && status === 204 ? null : given;
+    const headers = {
+      ...(status === 429 ? { 'retry-after': String(retryAfterMs / 1_000) } : {}),
+      ...(asked?.verdict === 'again' ? { 'dq-again': `${asked.waitMs}ms` } : {}),
+    };
+    const body = Buffer.from(asked?.verdict === 'dead' ? '{"code":"E_ARG"}' : 'ok');
     this.#later(waitMs, () => {
       this.#caller.onResponseStart(this.#controller, status, headers, '');
       this.#later(bodyMs, () => {
-        if (status !== 204) this.#caller.onResponseData(this.#controller, Buffer.from('ok'));
+        if (status !== 204) this.#caller.onResponseData(this.#controller, body);
         if (!this.#end(`The receiver replies ${status} to the call`)) return;
         // Only a whole reply counts: a notifier that gives up before the end has seen a timeout.
         this.#call.status = status;
+        // A reply that forbids a repeat goes before a snooze.
+        this.#call.asked = asked?.verdict === 'again' && status === 410 ? null : asked;
         this.#caller.onResponseEnd(this.#controller, {});
       });
     });

@@ -22,6 +22,7 @@ import type { RedisSide } from './redis/redis-side.ts';
 import type { Single } from './single.ts';
 import type { TopicTable } from './topics.ts';
 import type { UpkeepFiles } from './upkeep-files.ts';
+import type { Verdicts } from './verdicts.ts';
 import type { Windows } from './windows.ts';
 
 /** Numbers of the next processes of dq: each is drawn once in a world, so one number names one process. */
@@ -40,6 +41,7 @@ export interface Scene {
   readonly judge: Judge;
   readonly deadlines: Deadlines;
   readonly windows: Windows;
+  readonly verdicts: Verdicts;
   readonly topics: TopicTable;
   readonly ledger: Ledgers;
   readonly calls: Calls;

@@ -214,6 +214,7 @@ export class TopicTable {
       state: 'active',
       secrets: [{ secret, untilAt: null }],
       ...settingsOf(dice),
+      deadIf: '{res.code}=="E_ARG"',
       ...more,
       priority: dice.pick(['high', 'normal', 'low'] as const),
       alertEmails: topic === 't1' ? ['t1@team.test'] : [],

@@ -52,6 +52,7 @@ import { Single } from './single.ts';
 import { Ticks } from './ticks.ts';
 import { TopicTable } from './topics.ts';
 import { UpkeepFiles } from './upkeep-files.ts';
+import { Verdicts } from './verdicts.ts';
 import { Windows } from './windows.ts';
 import { drawWorks, Operators, type Work, type WorkKind } from './works.ts';
 
@@ -165,8 +166,9 @@ export class World {
     const deadlines = new Deadlines({ loop, judge, isGentle });
     const keepsHistory = !this.#kinds.some((kind) => filling.includes(kind));
     const windows = new Windows({ loop, judge, keepsHistory });
+    const verdicts = new Verdicts({ loop, judge, topics });
     const toLedger = {
-      ...{ loop, judge, topics, mails, deadlines, windows, network, isGentle },
+      ...{ loop, judge, topics, mails, deadlines, windows, verdicts, network, isGentle },
       retryUnitMs: config['retry.unit'],
     };
     const hasJournal = config['mysql.url'] !== '';
@@ -235,7 +237,7 @@ export class World {
     };
     const own = { instance: instances[0], prefix: '', incarnations: { masters: 0, workers: 0 } };
     this.#scene = {
-      ...{ loop, judge, deadlines, windows, topics, ledger, calls, follower, disk, occasions, db },
+      ...{ loop, judge, deadlines, windows, verdicts, topics, ledger, calls, follower, disk, occasions, db },
       ...{ ...common, ...upkeep, ...own },
     };
     this.#receivers = new Receivers(this.#scene);
@@ -361,6 +363,7 @@ export class World {
       ...this.#scene.lead?.counts,
       ...this.#scene.deadlines.counts,
       ...this.#scene.windows.counts,
+      ...this.#scene.verdicts.counts,
     };
     const { violation } = this.#judge;
     const kinds = { faults: this.#kinds, works: this.#workKinds };

@@ -61,6 +61,39 @@ describe('dq topic', () => {
       /^\{"code":200\} +success +done\nempty reply +failure: empty_reply +dead letter$/m,
     );
 
+    const verdicts = ['--max-attempts', '5', '--dead-if', '{res.code}=="E_ARG"'];
+    expect(
+      (await set(...verdicts, '--again-if', '{res.state}=="pending"', '--again-after', '5m')).stderr,
+    ).toBe(
+      [
+        'dq: how judged judges a reply:',
+        '{"code":"E_ARG"}     failure: dead_rule    dead letter',
+        '{"code":"other"}     success               done',
+        '{"state":"pending"}  snooze                called again, no attempt counted',
+        '{"state":"other"}    success               done',
+        '{"code":200}         success               done',
+        'empty reply          failure: empty_reply  retried',
+        'status 500           success               done',
+        'dq: changed judged; effective within 2 s\n',
+      ].join('\n'),
+    );
+    expect((await set('--dead-if', '{res.code}=')).stderr).toContain('\n  {res.code}=\n            ^');
+    expect((await set('--dead-if', '{status}>=500')).stderr).toContain('is true for an empty 502 and 503');
+    const rows: readonly (readonly [string, string])[] = [
+      ['{"code":"E_ARG"}', 'dead (deadIf)'],
+      ['{"state":"pending"}', 'again (againIf)'],
+      ['', 'retry (emptyReply)'],
+      ['{}', 'done'],
+    ];
+    for (const [reply, verdict] of rows)
+      expect((await dq(['rule', 'test', '--topic', 'judged', '--reply', reply])).stdout).toContain(
+        `verdict      ${verdict}\n`,
+      );
+    const json = ['rule', 'test', '--topic', 'judged', '--reply', '', '--header', 'dq-again: 10m', '--json'];
+    expect(JSON.parse((await dq(json)).stdout)).toMatchObject({ verdict: 'again', by: 'dq-again' });
+    expect((await dq(['rule', 'test', '--reply', ''])).code).toBe(2);
+    expect((await dq(['rule', 'test', '1==1', '--topic', 'judged', '--reply', ''])).code).toBe(2);
+
     for (const flags of [
       ['--delay', '1m'],
       ['--rule', '', '--json'],

@@ -254,6 +254,11 @@ describe('judge: the table of verdicts', () => {
     expect(verdictOf([first, second])).toBe(isFault ? 'status, no_retry' : first.verdict);
   });
 
+  it('deadIf goes before a snooze that the same reply asks for', () => {
+    const [dead, , , byHeader, byRule] = rows as [Row, Row, Row, Row, Row];
+    for (const again of [byHeader, byRule]) expect(verdictOf([dead, again])).toBe('dead_rule, dead_rule');
+  });
+
   it('410 before a snooze and after deadIf, at any status', () => {
     for (const later of rows.slice(2)) expect(verdictOf([gone, { ...later, status: 410 }])).toMatch(/gone$/);
     expect(verdictOf([rows[0] as Row, gone])).toBe('dead_rule, dead_rule');
@@ -324,6 +329,7 @@ describe('judge: the table of verdicts', () => {
       expect(withAgainLimit(again, n)).toMatchObject({ reason: 'again_limit', noMoreAttempts: null });
     expect(withAgainLimit({ outcome: 'delivered' }, 10_000)).toEqual({ outcome: 'delivered' });
     const limit = withAgainLimit(again, 10_000);
+    expect(limit).toMatchObject({ retryAfterMs: 1_000 });
     const topic = { maxAttempts: 1, backoff: { type: 'odd' }, jitter: 0 } as const;
     expect(settle(topic, 0, limit, 1, () => 0)).toEqual({ kind: 'bury', reason: 'attempts_exhausted' });
     expect(settle(topic, 0, again, 1, () => 0)).toEqual({ kind: 'again', delayMs: 1_000 });

@@ -278,16 +278,22 @@ async function rotate(topic: string, flags: DaemonOptions & { readonly secret?: 
   printData(reply.json.secret);
 }
 
-/** Shows an error in the retry rule at its place, below the message. */
+/** The flag of each rule. */
+const ruleFlags = { retryIf: 'rule', deadIf: 'deadIf', againIf: 'againIf' } as const;
+
+/** Shows an error in a rule at its place, below the message. */
 async function written<T>(flags: DaemonOptions & TopicFlags, call: ApiCall): Promise<ApiReply<T>> {
   try {
     return await ask<T>(flags, { ...call, flags: topicFieldFlags, needs: ['topic'] });
   } catch (error) {
-    const place =
-      error instanceof ApiRefusal && error.problem.errors.find(({ field }) => field === 'retryIf');
-    if (!place || place.position === undefined || flags.rule === undefined) throw error;
-    const message = `${(error as Error).message}\n${withCaret(flags.rule, place.position)}`;
-    throw new Exit('failed', message, { cause: error });
+    if (!(error instanceof ApiRefusal)) throw error;
+    for (const [name, flag] of Object.entries(ruleFlags)) {
+      const position = error.problem.errors.find(({ field }) => field === name)?.position;
+      const source = flags[flag];
+      if (position === undefined || source === undefined) continue;
+      throw new Exit('failed', `${error.message}\n${withCaret(source, position)}`, { cause: error });
+    }
+    throw error;
   }
 }
 

@@ -295,12 +295,12 @@ export function readReserve(
   for (let i = 0; kind !== 5 && i < flat.length; i += 6) {
     const [topic, tid, token, ...records] = flat.slice(i, i + 6) as unknown as ReservedReply;
     const [stateRecord, record, apart] = records;
-    const { version, origin, dueAt, acceptedAt, contentType, body } = readRecord(record, apart);
+    const { version, origin, dueAt, acceptedAt, contentType, body, extension } = readRecord(record, apart);
     const { failures, strikes } = readStateRecord(stateRecord);
     const leaseMs = lengths.get(textOf(topic)) ?? numberOf(othersMs);
     const key = { topic: textOf(topic), id: idOf(tid) };
     const numbers = { version, token, origin, dueAt, acceptedAt, failures, strikes, leaseMs };
-    jobs.push({ ...key, ...numbers, contentType, body });
+    jobs.push({ ...key, ...numbers, contentType, body, ...(extension === undefined ? {} : { extension }) });
   }
   return { owner: { instance: numberOf(instance), incarnation: numberOf(incarnation) }, jobs };
 }
