@@ -56,11 +56,11 @@ const recoverMs = 3_000;
 /** A request of a killed notifier can wait in the receiver's socket, and the receiver can be slow to log. */
 const arrivalLagMs = 500;
 /** A lease and a healing last less: a healing does not know the attempts from before the loss. */
-const healingMs = 120_000;
+export const healingMs = 120_000;
 /** Calls that killed the notifier before a job is a dead letter with the reason `poison`. */
 const poisonStrikes = 5;
 
-const isSuccess = ({ answer }: Call) => answer !== null && answer.status >= 200 && answer.status < 300;
+export const isSuccess = ({ answer }: Call) => answer !== null && answer.status >= 200 && answer.status < 300;
 
 export function judgeJob(job: Job, circumstances: Circumstances): readonly Finding[] {
   const findings: Finding[] = [];
@@ -98,7 +98,7 @@ function judgeAnswer({ event, result }: Push | Cancel, { faults, promise }: Circ
 }
 
 /** Later pushes and cancels that ended this push, or may have done so. */
-function* endsOf(job: Job, push: Push, { promise, faults }: Circumstances): Generator<Push | Cancel> {
+export function* endsOf(job: Job, push: Push, { promise, faults }: Circumstances): Generator<Push | Cancel> {
   for (const op of job.ops.slice(job.ops.indexOf(push) + 1)) {
     const { event, result } = op;
     if (event.kind === 'push' && event.mode === 'keep') continue;
@@ -143,7 +143,7 @@ const strikes = (faults: readonly Fault[]): number =>
   faults.filter(({ repeats, isEffective }) => repeats && isEffective).length;
 
 /** A change that was answered at this time may be undone. */
-function isUndone(at: number, { lossMs }: StorePromise, faults: readonly Fault[]): boolean {
+export function isUndone(at: number, { lossMs }: StorePromise, faults: readonly Fault[]): boolean {
   return lossMs > 0 && overlaps(faults, 'loses', at, at + lossMs);
 }
 

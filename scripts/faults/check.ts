@@ -8,8 +8,9 @@ import {
   type VerdictName,
   violations,
 } from './check-job.ts';
+import { judgeOutcomes } from './check-outcomes.ts';
 import type { Event, Run } from './history.ts';
-import { type Fault, faultsOf, isPush, type Job, jobsOf } from './jobs.ts';
+import { type Fault, faultsOf, isPush, type Job, jobsOf, outcomeJobsOf } from './jobs.ts';
 import { grownRoles } from './memory.ts';
 import type { StorePromise } from './promise.ts';
 
@@ -20,6 +21,8 @@ export interface Verdict {
   readonly delivered: number;
   readonly cancelled: number;
   readonly dead: number;
+  /** outcome jobs that were delivered */
+  readonly outcomes: number;
   readonly faults: number;
   readonly counts: Readonly<Record<VerdictName, number>>;
   readonly findings: readonly Finding[];
@@ -35,10 +38,12 @@ export interface Verdict {
 
 export function check(events: readonly Event[], run: Run, promise: StorePromise): Verdict {
   const jobs = jobsOf(events);
+  const outcomes = outcomeJobsOf(events);
   const faults = faultsOf(events, run.store);
   const circumstances: Circumstances = { run, promise, faults };
   const findings = [
-    ...jobs.flatMap((job) => judgeJob(job, circumstances)),
+    ...[...jobs, ...outcomes].flatMap((job) => judgeJob(job, circumstances)),
+    ...judgeOutcomes(jobs, outcomes, circumstances),
     ...events.flatMap((event) => judgeStore(event)),
     ...grownRoles(events).map((text) => ({ verdict: 'memory' as const, id: '', text })),
   ];
@@ -53,6 +58,7 @@ export function check(events: readonly Event[], run: Run, promise: StorePromise)
     ...{ pushed: pushes.length, accepted, delivered },
     cancelled: events.filter((event) => event.kind === 'cancelled' && !event.absent).length,
     dead: jobs.filter(({ dead }) => dead !== null).length,
+    outcomes: outcomes.filter(isDelivered).length,
     faults: faults.filter(({ isEffective }) => isEffective).length,
     counts,
     findings,

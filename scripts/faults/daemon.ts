@@ -7,6 +7,7 @@ import { tryPorts } from '../services/free-port.ts';
 import { childrenOf, isAlive, type LiveProcess } from '../services/live-processes.ts';
 import { ServerProcess } from '../services/server-process.ts';
 import { makeDirectory } from '../services/temporary-root.ts';
+import type { Run } from './history.ts';
 import { isPortClosed, waitFor } from './waiting.ts';
 
 const launcher = resolve(import.meta.dirname, '../../bin/dq');
@@ -120,11 +121,17 @@ export const asTypeScript = (file: string): readonly string[] => [
   join(import.meta.dirname, file),
 ];
 
-export async function addTopics(daemon: Daemon, receivers: readonly Receiver[]): Promise<void> {
-  for (const { topic, process: server } of receivers) {
+/** `outcomes`: as of the run. A topic is added after the one that it names. */
+export async function addTopics(
+  daemon: Daemon,
+  receivers: readonly Receiver[],
+  outcomes: Run['outcomes'],
+): Promise<void> {
+  for (const { topic, process: server } of [...receivers].reverse()) {
     const { timeout, backoff, maxAttempts } = settings;
     const callbackUrl = `http://127.0.0.1:${server.port}/`;
-    const wanted = { topic, callbackUrl, timeout, backoff, maxAttempts };
+    const next = outcomes[topic] ?? '';
+    const wanted = { topic, callbackUrl, timeout, backoff, maxAttempts, onDone: next, onDead: next };
     const isThere = await waitFor(async () => {
       const { status } = await daemon.api('POST', '/v1/topics', wanted);
       return status === 201 || status === 409;

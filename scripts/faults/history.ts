@@ -21,11 +21,14 @@ export interface Run {
   readonly backoffMs: readonly number[];
   /** fewer delivered jobs make the run vacuous */
   readonly deliveredMin: number;
+  /** the topic whose job follows each end, by topic */
+  readonly outcomes: Readonly<Record<string, string>>;
 }
 
 interface Push {
   readonly kind: 'push';
   readonly op: string;
+  readonly topic: string;
   readonly id: string;
   /** of this push alone; in the body, so a call names its push */
   readonly tag: string;
@@ -80,8 +83,12 @@ interface Unknown {
 interface Call {
   readonly kind: 'call';
   readonly call: string;
+  readonly topic: string;
   readonly id: string;
+  /** of an outcome job: its webhook-id */
   readonly tag: string;
+  /** of an outcome job: the end that has pushed it */
+  readonly follows?: { readonly tag: string; readonly isDead: boolean };
   readonly attempt: number;
   readonly webhookId: string;
   /** epoch ms, of this attempt */

@@ -37,14 +37,53 @@ export interface Fault extends Effects {
   readonly isEffective: boolean;
 }
 
-export function jobsOf(events: readonly Event[]): readonly Job[] {
-  const results = new Map<string, Event>();
+function callsOf(events: readonly Event[]): readonly Call[] {
   const answers = new Map<string, EventOf<'answer'>>();
   const breaks = new Map<string, EventOf<'broken'>>();
   for (const event of events) {
     if (event.kind === 'answer') answers.set(event.call, event);
     else if (event.kind === 'broken') breaks.set(event.call, event);
-    else if (
+  }
+  return events
+    .filter((event) => event.kind === 'call')
+    .map((event) => ({
+      event,
+      answer: answers.get(event.call) ?? null,
+      broken: breaks.get(event.call) ?? null,
+    }));
+}
+
+/** An outcome job as the receivers saw it. */
+export interface OutcomeJob extends Job {
+  readonly follows: NonNullable<EventOf<'call'>['follows']>;
+}
+
+/** By webhook-id, each as if its first call had pushed it: a store pushes it with the end. */
+export function outcomeJobsOf(events: readonly Event[]): readonly OutcomeJob[] {
+  const dead = new Map(events.flatMap((event) => (event.kind === 'dead' ? [[event.id, event]] : [])));
+  const jobs = new Map<string, OutcomeJob & { readonly calls: Call[] }>();
+  for (const call of callsOf(events)) {
+    const { at, wall, topic, id, tag, follows, sha, webhookId } = call.event;
+    if (follows === undefined) continue;
+    const stamp = { at, wall, op: webhookId };
+    const asked = { mode: 'keep', delayMs: 0, fate: 'done', maxAttempts: Number.POSITIVE_INFINITY } as const;
+    const answer = { dueAt: wall, replaced: false, duplicate: false, inFlight: false };
+    const push: Push = {
+      event: { kind: 'push', ...stamp, topic, id, tag, sha, ...asked },
+      result: { kind: 'pushed', ...stamp, ...answer },
+    };
+    const job = jobs.get(webhookId) ?? { id, follows, ops: [push], calls: [], dead: dead.get(id) ?? null };
+    job.calls.push(call);
+    jobs.set(webhookId, job);
+  }
+  return [...jobs.values()];
+}
+
+/** The jobs that the producer pushed. */
+export function jobsOf(events: readonly Event[]): readonly Job[] {
+  const results = new Map<string, Event>();
+  for (const event of events) {
+    if (
       event.kind === 'pushed' ||
       event.kind === 'cancelled' ||
       event.kind === 'rejected' ||
@@ -64,13 +103,12 @@ export function jobsOf(events: readonly Event[]): readonly Job[] {
   for (const event of events) {
     if (event.kind === 'push' || event.kind === 'cancel')
       jobOf(event.id).ops.push({ event, result: results.get(event.op) ?? null } as Push | Cancel);
-    else if (event.kind === 'call')
-      jobOf(event.id).calls.push({
-        event,
-        answer: answers.get(event.call) ?? null,
-        broken: breaks.get(event.call) ?? null,
-      });
-    else if (event.kind === 'dead') jobOf(event.id).dead = event;
+  }
+  for (const call of callsOf(events))
+    if (call.event.follows === undefined) jobOf(call.event.id).calls.push(call);
+  for (const event of events) {
+    const job = event.kind === 'dead' ? jobs.get(event.id) : undefined;
+    if (job !== undefined) job.dead = event as EventOf<'dead'>;
   }
   return [...jobs.values()];
 }

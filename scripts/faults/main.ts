@@ -55,7 +55,10 @@ const scales: Readonly<Record<string, Scale>> = {
     ...{ drainMsMax: 600_000, memoryEveryMs: 5_000 },
   },
 };
+/** The producer pushes to these. */
 const topics = ['a', 'b'];
+/** Each end of `a` begins a chain of three topics. */
+const outcomes: Run['outcomes'] = { a: 'after', after: 'last' };
 /** Least share of the jobs that must be delivered; others are cancelled or die. */
 const deliveredShareMin = 0.5;
 /** The load ends at this multiple of its planned length, also while pushes are rejected. */
@@ -148,7 +151,7 @@ async function main(): Promise<number> {
   const lengthMs = (1_000 * scale.jobs) / scale.perSecond;
   const { timeoutMs, backoffMs, maxAttempts } = settings;
   const deliveredMin = Math.ceil(scale.jobs * deliveredShareMin);
-  const run: Run = { kind: 'run', seed, ...storage, timeoutMs, backoffMs, deliveredMin };
+  const run: Run = { kind: 'run', seed, ...storage, timeoutMs, backoffMs, deliveredMin, outcomes };
   const promise = promiseOf(storage);
   history.add(run);
   console.log(
@@ -158,14 +161,14 @@ async function main(): Promise<number> {
   const store: StoreServers = await startStore(storage);
   cleanups.push(() => store.stop());
   const receivers: Receiver[] = [];
-  for (const topic of topics) {
+  for (const topic of [...topics, ...Object.values(outcomes)]) {
     const receiver = await startReceiver(topic, history.path);
     cleanups.push(() => receiver.process.stop());
     receivers.push(receiver);
   }
   const daemon = await startDaemon(store.args);
   cleanups.push(() => daemon.stop());
-  await addTopics(daemon, receivers);
+  await addTopics(daemon, receivers, outcomes);
 
   const producer = startProducer({
     ...{ history: history.path, url: daemon.url, topics, jobs: scale.jobs, perSecond: scale.perSecond },

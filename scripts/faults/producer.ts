@@ -112,7 +112,7 @@ function push(
   const own = fate === 'exhausted' ? `&maxAttempts=${maxAttempts}` : '';
   const query = `id=${id}&delay=${delayMs}ms&mode=${mode}${own}`;
   return operate(
-    (op) => ({ kind: 'push', op, id, tag, mode, delayMs, fate, maxAttempts, sha }),
+    (op) => ({ kind: 'push', op, topic, id, tag, mode, delayMs, fate, maxAttempts, sha }),
     () => send('POST', `/v1/topics/${topic}/jobs?${query}`, body),
     (op, reply) => {
       const { dueAt, replaced, duplicate, inFlight } = reply.body;

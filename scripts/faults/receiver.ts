@@ -1,10 +1,10 @@
 // A receiver in a process of its own: logs each call when it has arrived and each answer before it is sent,
-// and answers as the body of the job says. Arguments: history file, port, name.
+// and answers as the body of the job says. Arguments: history file, port, topic.
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { type Fate, History } from './history.ts';
+import { type EventOf, type Fate, History } from './history.ts';
 
-const [path = '', port = '', name = ''] = process.argv.slice(2);
+const [path = '', port = '', topic = ''] = process.argv.slice(2);
 const history = new History(path);
 /** Answers come after 0 … this, so that calls run when faults begin. */
 const waitMsMax = 250;
@@ -17,16 +17,28 @@ const isSuccess: Readonly<Record<Fate, (attempt: number) => boolean>> = {
 };
 let calls = 0;
 
+type Described = Pick<EventOf<'call'>, 'tag' | 'follows'> & { readonly fate: Fate };
+
+/** What the body of a pushed job says, or of an outcome job, which has the body of the ended one in it. */
+function described(body: string, webhookId: string): Described {
+  const { tag, fate, type, ...ended } = JSON.parse(body);
+  if (type === undefined) return { tag, fate };
+  const isDead = type === 'dq.dead';
+  const follows = { tag: JSON.parse(ended.body).tag ?? ended.webhookId, isDead };
+  return { tag: webhookId, fate: 'done', follows };
+}
+
 function receive(request: IncomingMessage, response: ServerResponse, body: Buffer): void {
   calls += 1;
-  const call = `${name}-${process.pid}-${calls}`;
+  const call = `${topic}-${process.pid}-${calls}`;
   const header = (field: string) => String(request.headers[field]);
-  const { tag, fate } = JSON.parse(body.toString()) as { readonly tag: string; readonly fate: Fate };
+  const webhookId = header('webhook-id');
+  const { fate, ...its } = described(body.toString(), webhookId);
   const attempt = Number(header('dq-attempt'));
   const sha = createHash('sha256').update(body).digest('hex');
   history.add({
-    ...{ kind: 'call', call, id: decodeURIComponent(header('dq-job-id')), tag, attempt, sha },
-    ...{ webhookId: header('webhook-id'), dueAt: Date.parse(header('dq-due-at')) },
+    ...{ kind: 'call', call, topic, id: decodeURIComponent(header('dq-job-id')), ...its, attempt, sha },
+    ...{ webhookId, dueAt: Date.parse(header('dq-due-at')) },
   });
   let isAnswered = false;
   response.on('close', () => {

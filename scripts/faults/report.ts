@@ -30,13 +30,24 @@ export function reportText(verdict: Verdict, events: readonly Event[]): string {
 }
 
 export function lastLine(verdict: Verdict): string {
-  const { pushed, accepted, delivered, cancelled, dead, counts, faults, violations: broken } = verdict;
+  const {
+    pushed,
+    accepted,
+    delivered,
+    cancelled,
+    dead,
+    outcomes,
+    counts,
+    faults,
+    violations: broken,
+  } = verdict;
   const figures = [
     `${pushed} pushed`,
     `${accepted} accepted`,
     `${delivered} delivered`,
     `${cancelled} cancelled`,
     `${dead} dead`,
+    `${outcomes} outcome jobs delivered`,
     `${counts.recovered} recovered`,
     `${counts.duplicatedByFault} duplicated by a fault`,
     `${counts.lostByFault} lost by a fault`,

@@ -7,8 +7,9 @@ import type { MariadbServer } from '../../scripts/services/mariadb.ts';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { startSentinelGroup } from '../../scripts/services/redis-sentinel.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
-import { addTopic, forAll, numbers } from '../support/producing.ts';
+import { addTopic, forAll, jobsLeft, numbers, pauseTopic, resumeTopic } from '../support/producing.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
+import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 
 vi.setConfig({ testTimeout: 600_000 });
@@ -82,6 +83,41 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, daem
       [...before.filter((id) => id !== removed), ...after.slice(5)],
       [removed, ...after.slice(0, 5)],
     );
+  });
+
+  it('Redis emptied between all steps of a chain of four topics: each step happens once', async () => {
+    const redis = await owned('test', startRedis());
+    const [daemon] = (await start([redis.url])) as [Daemon];
+    const sink = await startSink();
+    const chain = ['pay', 'bill', 'send', 'file'];
+    for (const [n, topic] of [...chain.entries()].reverse())
+      await addTopic(daemon, topic, sink.url, { onDone: chain[n + 1] ?? '' });
+    for (const topic of chain) await pauseTopic(daemon, topic);
+    const count = 30;
+    await forAll(numbers(count), async (n) =>
+      expect(await daemon.push('pay', '1', { id: `c${n}` })).toMatchObject({ status: 201 }),
+    );
+    const statsOf = async (name: string) =>
+      (await daemon.api('GET', '/v1/stats')).body.topics.find(
+        ({ topic }: { topic: string }) => topic === name,
+      );
+    const restores = async () => (await daemon.api('GET', '/v1/journal')).body.restores;
+    for (const [n, topic] of chain.entries()) {
+      await redis.ask('FLUSHALL');
+      await until(`the jobs of ${topic} are back`, async () => {
+        const all = await restores();
+        const areDone = all.every(({ state }: { state: string }) => state === 'done');
+        return all.length > n && areDone && (await statsOf(topic))?.states.ready === count;
+      });
+      await resumeTopic(daemon, topic);
+      // A notifier counts a delivery once the journal has its end.
+      await until(`${topic} is done`, async () => (await statsOf(topic))?.total.delivered === count);
+    }
+    await until('nothing is left', async () => (await jobsLeft(daemon)) === 0);
+    for (const topic of chain) {
+      const ids = sink.arrivals.filter((arrival) => arrival.topic === topic).map(({ id }) => id);
+      expect([ids.length, new Set(ids).size], topic).toEqual([count, count]);
+    }
   });
 
   it('Sentinel: the master stops while its replica lags', async () => {

@@ -31,8 +31,8 @@ class Story {
   }
 
   push(at: number, more: Partial<EventOf<'push'>> = {}): this {
-    const usual = { op: '1', id: 'j', tag: 'j.1', mode: 'replace', delayMs: 0, fate: 'done' } as const;
-    return this.add(at, { kind: 'push', ...usual, maxAttempts: 3, sha: 'x', ...more });
+    const usual = { op: '1', topic: 'b', id: 'j', tag: 'j.1', mode: 'replace', delayMs: 0 } as const;
+    return this.add(at, { kind: 'push', ...usual, fate: 'done', maxAttempts: 3, sha: 'x', ...more });
   }
 
   pushed(at: number, more: Partial<EventOf<'pushed'>> = {}): this {
@@ -49,7 +49,7 @@ class Story {
   }
 
   call(at: number, call: string, more: Partial<EventOf<'call'>> = {}): this {
-    const usual = { id: 'j', tag: 'j.1', attempt: 1, webhookId: 'w', dueAt: 0, sha: 'x' };
+    const usual = { topic: 'b', id: 'j', tag: 'j.1', attempt: 1, webhookId: 'w', dueAt: 0, sha: 'x' };
     return this.add(at, { kind: 'call', call, ...usual, ...more });
   }
 
@@ -77,6 +77,7 @@ class Story {
       timeoutMs: 5_000,
       backoffMs: [300, 600],
       deliveredMin,
+      outcomes: { a: 'after', after: 'last' },
     };
     const events = parseHistory(this.events.map((event) => JSON.stringify(event)).join('\n'));
     return check(events, run, promiseOf(storage));
@@ -89,7 +90,8 @@ const accepted = () => story().push(0).pushed(10);
 /** Called and answered by 200 between 20 and 30 ms. */
 const delivered = () => accepted().call(20, 'a').answer(30, 'a');
 /** Its receiver answers 410. */
-const gone = () => story().push(0, { fate: 'gone' }).pushed(10).call(20, 'a').answer(30, 'a', 410, true);
+const gone = (topic = 'b') =>
+  story().push(0, { topic, fate: 'gone' }).pushed(10).call(20, 'a').answer(30, 'a', 410, true);
 const cancelled = (one: Story, more: Partial<EventOf<'cancelled'>> = {}) =>
   one.cancel(20).cancelled(30, more);
 const dead = (one: Story, at: number, reason: EventOf<'dead'>['reason'] = 'gone') =>
@@ -141,6 +143,30 @@ const refusedIn = (target: string) => rejected(story().fault(0, 20, target).push
 const restoringIn = (target: string) => rejected(keptDuring(target), 50_010, 503, 'status 503 restoring');
 const unknownIn = (mode: 'keep' | 'replace') =>
   unknown(keptDuring('redis-0', mode), 50_010, 'status 503 unknown');
+
+const calledIn = (topic: string) =>
+  story().push(0, { topic }).pushed(10).call(20, 'a', { topic }).answer(35, 'a');
+/** Pushed by the end of `tag`, called and answered by 200 within 10 ms. */
+const outcome =
+  (at: number, topic: string, webhookId: string, tag = 'j.1', isDead = false) =>
+  (one: Story) =>
+    one
+      .call(at, `${webhookId}-${at}`, {
+        topic,
+        id: `${tag}:1`,
+        webhookId,
+        tag: webhookId,
+        follows: { tag, isDead },
+      })
+      .answer(at + 10, `${webhookId}-${at}`);
+/** Delivered in a topic whose ends push jobs. */
+const chain = (...outcomes: readonly ((one: Story) => Story)[]) =>
+  outcomes.reduce((one, add) => add(one), calledIn('a'));
+const afterwards = (at: number) => outcome(at, 'last', 'v2', 'v1');
+const repeatedOutcome = (killedAt: number) =>
+  afterwards(9_000)(
+    chain(outcome(60, 'after', 'v1'), afterwards(80)).fault(killedAt, killedAt + 10, 'dq-notifier-0'),
+  );
 
 /** A story, exactly the verdicts that it gets, each once, and the storage; default sqlite. */
 type Row = readonly [title: string, one: Story, verdicts: readonly VerdictName[], storage?: Storage];
@@ -311,6 +337,37 @@ const jobs: readonly Row[] = [
     'refused: 4xx, also in a fault',
     rejected(story().fault(0, 20, 'daemon').push(5), 10, 404, 'status 404 topic_not_found'),
     ['refused'],
+  ],
+  ['each end pushed one job: no finding', chain(outcome(60, 'after', 'v1'), afterwards(80)), []],
+  ['an outcome job called again after a kill: explained', repeatedOutcome(92), ['duplicatedByFault']],
+  ['duplicated: an outcome job called again without a fault', repeatedOutcome(3_000), ['duplicated']],
+  ['lost: the second end pushed no job', chain(outcome(60, 'after', 'v1')), ['lost']],
+  ['lost: a dead letter pushed no job', dead(gone('a'), 90), ['lost']],
+  ['a cancelled job need not push one: no finding', cancelled(calledIn('a'), { inFlight: true }), []],
+  [
+    'duplicated: one end pushed two jobs',
+    chain(outcome(60, 'after', 'v1'), afterwards(80), outcome(90, 'last', 'v3', 'v1')),
+    ['duplicated'],
+  ],
+  [
+    'unexpected: an outcome job before the end',
+    chain(outcome(25, 'after', 'v1'), afterwards(80)),
+    ['unexpected'],
+  ],
+  [
+    'unexpected: an outcome job of another end',
+    chain(outcome(60, 'after', 'v1', 'j.1', true), afterwards(80)),
+    ['unexpected'],
+  ],
+  [
+    'unexpected: an outcome job of an end that was never seen',
+    chain(outcome(60, 'last', 'v1', 'j.9')),
+    ['lost', 'unexpected'],
+  ],
+  [
+    'unexpected: an outcome job in a topic that was not named',
+    outcome(60, 'last', 'v1')(delivered()),
+    ['unexpected'],
   ],
   ['stuck: jobs are left', delivered().add(90, { kind: 'drained', left: 2 }), ['stuck']],
   ['no job is left: no finding', delivered().add(90, { kind: 'drained', left: 0 }), []],
