@@ -7,8 +7,9 @@
 PRAGMA application_id = 1685154402;
 PRAGMA user_version = 1;
 
--- seq: last number drawn; wheel: next ticket; clock: last trusted time; moving, moving_at, moving_jobs: the
--- open move to Redis, when it began, its jobs; moved: a move that has ended, until Redis knows it
+-- seq: last number drawn; wheel: next ticket; clock: last trusted time; moving, moving_at, moving_jobs,
+-- moving_opened: the open move to Redis, when it began, its jobs, 1 = Redis may know it;
+-- moved: a move that has ended, until Redis knows it
 CREATE TABLE meta(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 INSERT INTO meta(k, v) VALUES ('seq', 0), ('wheel', 0);
 

@@ -55,8 +55,8 @@ export function acceptEdit(
   };
 }
 
-/** The content type is a member of an edit, not a header. An error of JSON quotes the body, and the caller may
- *  lack the scope read: it does not see a stored one. */
+/** The content type is a member of an edit, not a header. An error of JSON quotes the body: it does not quote
+ *  a stored one, because the caller may lack the scope read. */
 function checkMembers(isStored: boolean, check: () => void): void {
   try {
     check();

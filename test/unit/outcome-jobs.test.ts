@@ -29,7 +29,13 @@ async function ackOf(n: number, onDone: string) {
   }));
   const results = await endWithOutcomes(
     {
-      topics: { get: (name) => topics.get(name), lookUp: async () => undefined },
+      topics: {
+        get: (name) => topics.get(name),
+        lookUp: async () => undefined,
+        isKnown: () => true,
+        isUnreadable: () => false,
+      },
+      counters: { add: () => {} },
       store: { jobs: { get } },
       clock: { now: () => 1 },
     },
@@ -38,10 +44,10 @@ async function ackOf(n: number, onDone: string) {
     async (its: readonly (Pick<AckItem, 'outcome'> & { readonly id: string })[]) => {
       const bytes = its.reduce((sum, { outcome }) => sum + (outcome?.job.body.length ?? 0), 0);
       writes.push({ items: its.length, bytes });
-      return its.map(({ id }) => id);
+      return its.map(({ id }) => ({ kind: id }));
     },
   );
-  expect(results).toEqual(items.map(({ id }) => id));
+  expect(results).toEqual(items.map(({ id }) => ({ kind: id })));
   return { writes, readAtOnce };
 }
 

@@ -41,7 +41,8 @@ PRAGMA application_id = ${applicationId};
 PRAGMA user_version = ${layoutVersion};
 
 -- seq: last number drawn; wheel: next ticket; clock: last trusted time; moving, moving_at, moving_jobs,
--- moving_opened: the open move to Redis, when it began, its jobs, 1 = Redis may know it; moved: a move that has ended, until Redis knows it
+-- moving_opened: the open move to Redis, when it began, its jobs, 1 = Redis may know it;
+-- moved: a move that has ended, until Redis knows it
 CREATE TABLE meta(k TEXT PRIMARY KEY, v INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 INSERT INTO meta(k, v) VALUES ('seq', 0), ('wheel', 0);
 
