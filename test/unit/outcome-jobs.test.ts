@@ -32,7 +32,7 @@ async function ackOf(n: number, onDone: string) {
       topics: {
         get: (name) => topics.get(name),
         lookUp: async () => undefined,
-        isKnown: () => true,
+        isKnown: true,
         isUnreadable: () => false,
       },
       counters: { add: () => {} },

@@ -300,7 +300,7 @@ function itemOf(job: Push & JobPush, mode: 'keep' | 'replace', now: number, sett
     topic,
     id,
     mode,
-    // The state file knows what was imported. A window of the topic would leave out a later job of the source.
+    // The state file knows what was imported. A window would leave out a later job of the source.
     idempotency: 0,
     acceptedAt,
     ...settings.members,
