@@ -269,11 +269,10 @@ export class Producers {
     const job = await jobs.get(key);
     if (job === null || topic === undefined) return;
     if (waitMs > 0) await sleep(waitMs);
-    const [prefix = ''] = /^[^;]*;(?:\d+;)?/.exec(job.body.toString('latin1', 0, 60)) ?? [];
     this.#edits += 1;
     const filling = 'y'.repeat(dice.chance(0.2) ? dice.below(20_000) : dice.below(60));
     const request = {
-      body: `${prefix}edit ${this.#edits} ${filling}`,
+      body: editedBody(job.body, `edit ${this.#edits} ${filling}`),
       requeue: (job.state === 'dead') !== dice.chance(0.1),
       ...(dice.chance(0.4) ? { delay: `${dice.below(5_000)}ms` } : {}),
     };
@@ -314,4 +313,12 @@ export class Producers {
       judge.check(isKept, '4 a rejected push is not stored', () => `push ${tag} was stored later`);
     }
   }
+}
+
+/** Keeps what tells whose job it is: the prefix of a push, the members of an outcome job. */
+function editedBody(body: Buffer, text: string): unknown {
+  if (body.toString('latin1', 0, 12) === '{"type":"dq.')
+    return { ...JSON.parse(body.toString()), edit: text };
+  const [prefix = ''] = /^[^;]*;(?:\d+;)?/.exec(body.toString('latin1', 0, 60)) ?? [];
+  return `${prefix}${text}`;
 }
