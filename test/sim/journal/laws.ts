@@ -65,6 +65,8 @@ interface AwaitedEnd {
   readonly key: string;
   readonly version: Version;
   readonly by: Process;
+  /** the Redis that took the ack */
+  readonly server: Process | null;
   /** virtual ms */
   readonly at: number;
 }
@@ -158,7 +160,8 @@ export class JournalLaws {
 
   /** An ack in the store. */
   ended(key: string, version: Version, by: Process | undefined): void {
-    if (by !== undefined) this.#awaited.push({ key, version, by, at: this.#options.loop.at });
+    const { at, current } = this.#options.loop;
+    if (by !== undefined) this.#awaited.push({ key, version, by, server: current, at });
   }
 
   /** Several times a second. A reply that is late or lost, and a process that stands still or dies, excuse a
@@ -167,7 +170,9 @@ export class JournalLaws {
     const { loop, judge, network } = this.#options;
     const due = this.#awaited.filter(({ at }) => at <= loop.at - recordedMs);
     this.#awaited = this.#awaited.filter(({ at }) => at > loop.at - recordedMs);
-    for (const { key, version, by, at } of due) {
+    for (const { key, version, by, server, at } of due) {
+      // The Redis died in the turn of the ack: it may have sent the hints of the outcome job, and no reply.
+      if (server?.diedAt === at) continue;
       if (!by.isAlive || by.lastPauseEnd > at - recordedMs || network.slowUntil > at - recordedMs) continue;
       const newest = this.#newest.get(key);
       const isRecorded = newest !== undefined && (newest.isEnded || newest.version > version);
