@@ -90,8 +90,9 @@ export default defineConfig(({ mode }) => {
   return {
     test: {
       globalSetup: ['./test/support/services-setup.ts'],
-      // More than the cores of a small machine: tests mostly wait for processes, sockets and leases.
-      maxWorkers: mode === 'release' ? 3 : 6,
+      // More than the cores of a small machine: tests mostly wait for processes, sockets and leases. Kills and
+      // broken networks need the processor more.
+      maxWorkers: mode === 'main' ? 5 : mode === 'slow' ? 4 : 3,
       reporters: ['default', './test/support/summary-reporter.ts'],
       projects: (listed === null ? [unit, roles, processes] : [roles, processes]).map((test) => ({
         ...common,
