@@ -1187,7 +1187,7 @@ function tagOfJob({ id, body }: PushJob): string {
 }
 
 /** Of an outcome job: `webhook-id` and version of the ended one. */
-const outcomeTag = /^msg_[0-9a-z]{25}:\d+$/;
+export const outcomeTag = /^msg_[0-9a-z]{25}:\d+$/;
 
 /** The body of a push begins with its tag. */
 export function tagOf(body: Buffer): string {
