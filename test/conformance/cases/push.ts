@@ -184,6 +184,8 @@ export const pushCases: readonly Case[] = [
       for (const id of ['done', 'dead']) {
         expect(await trial.tryPush(id, { windowMs: 101 })).toMatchObject({ kind: 'ended', state: id });
         expect(await trial.tryPush(id, { windowMs: 100 })).toMatchObject({ kind: 'stored', replaced: false });
+        // A journal has the instant of a push by its number, which is ahead of a clock that was set back.
+        await trial.cancel({ topic: 't', id });
       }
     },
   ),
