@@ -166,6 +166,8 @@ describe('the page of a job', () => {
       ...[body, body, '{"order":9007199254740993,"total":3}'],
     ]);
     expect((await jobOf('mended', 'wrong')).webhookId).not.toBe(webhookId);
+    // It dies again: only a job that is not dead is pushed again.
+    await button(page, 'Edit and requeue…').waitFor();
     expect(await button(page, 'Push again').count()).toBe(0);
   });
 
