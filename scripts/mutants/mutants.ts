@@ -41,6 +41,7 @@ export interface SimulatedMutant {
 const jobRow = 'src/core/job-row.ts';
 const jobs = 'src/journal/record/journaled-jobs.ts';
 const lua = 'src/store/redis/scripts/lua';
+const leaving = 'src/store/sqlite/engine/leaving.ts';
 
 const unit = (name: string, title: string) => ({ file: `test/unit/${name}.test.ts`, title });
 const role = (name: string, title: string) => ({ file: `test/role/${name}.test.ts`, title });
@@ -89,6 +90,25 @@ export const mutants: readonly Mutant[] = [
     name: 'end-without-an-entry-while-a-move-is-open',
     edit: { file: `${lua}/shared/ends.lua`, text: ' or moving ~= nil', by: '' },
     test: role('mover', 'a late put revives nothing: during the move by the entry of the end'),
+  },
+  {
+    name: 'ended-move-opened-by-a-late-mover',
+    edit: { file: leaving, text: "if (this.#read('moving') !== move) return null;", by: '' },
+    test: role('mover', 'a mover that stood still since it read the move leaves it closed'),
+  },
+  {
+    name: 'close-of-another-move',
+    edit: { file: leaving, text: "if (this.#read('moved') === move)", by: '' },
+    test: role('mover', 'a second move ends only after the target has closed the first'),
+  },
+  {
+    name: 'move-forgets-puts-after-the-last-look',
+    edit: {
+      file: 'src/upkeep/mover.ts',
+      text: 'askedAt - first.at < upkeepLimits.moveForgetMs',
+      by: 'monotonicNow() - first.at < upkeepLimits.moveForgetMs',
+    },
+    test: role('mover', 'jobs.db forgets no put that is younger than the last look for losses'),
   },
   {
     name: 'put-of-a-closed-move',

@@ -61,7 +61,7 @@ const edits: readonly Omit<SimulatedMutant, 'store' | 'works' | 'shards'>[] = [
     faults: 'redisFailover',
     edit: {
       file: mover,
-      text: 'if (first === undefined || monotonicNow() - first.at < upkeepLimits.moveForgetMs) return;',
+      text: 'if (first === undefined || askedAt - first.at < upkeepLimits.moveForgetMs) return;',
       by: 'if (first === undefined) return;',
     },
   },

@@ -54,14 +54,15 @@ export interface LeavingJobs {
   ): Promise<{ readonly jobs: readonly LeavingJob[]; readonly next: LeavingPlace | null }>;
   /** Opens a move, unless one is open or no jobs are left. */
   begin(): Promise<LeavingState>;
-  /** Before the target opens the move. True: for the first time, so it has had none of the jobs. */
-  opens(): Promise<boolean>;
+  /** Before the target opens the move. True: for the first time, so it has had none of the jobs; null: this
+   *  move is not open here any more. */
+  opens(move: number): Promise<boolean | null>;
   /** Removes jobs that the target has, unless they have another version. */
   forget(jobs: readonly (JobKey & { readonly version: Version })[]): Promise<void>;
   /** Ends the move if nothing is left and the target has closed the one before; else false. */
   end(): Promise<boolean>;
-  /** The target has closed the move that ended. */
-  closed(): Promise<void>;
+  /** The target has closed this move, which ended. */
+  closed(move: number): Promise<void>;
 }
 
 export type Arrived =

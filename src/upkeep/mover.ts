@@ -77,9 +77,10 @@ export class Mover extends Agent {
     if (move === null || ended !== null) return this.#rest(state);
     const waitMs = this.#opened === move ? null : await this.#open(move, state);
     if (waitMs !== null) return waitMs;
+    const askedAt = monotonicNow();
     const losses = await arrivals.losses();
     if (losses !== this.#losses) this.#beginAgain(losses);
-    await this.#forget();
+    await this.#forget(askedAt);
     if (this.#next === undefined) return this.#end(state);
     const why = this.#whyWait();
     if (why !== null) {
@@ -106,15 +107,16 @@ export class Mover extends Agent {
     this.#ends = null;
     this.#problem = null;
     if (ended === null) return upkeepLimits.moveWaitMs;
+    const askedAt = monotonicNow();
     const losses = await arrivals.losses();
     if (this.#closedAt === null || losses !== this.#losses) {
       await arrivals.close(ended);
       this.#losses = losses;
       this.#closedAt = monotonicNow();
     }
-    const leftMs = this.#closedAt + upkeepLimits.moveForgetMs - monotonicNow();
+    const leftMs = this.#closedAt + upkeepLimits.moveForgetMs - askedAt;
     if (leftMs > 0) return leftMs;
-    await calls.closed();
+    await calls.closed(ended);
     this.#closedAt = null;
     this.#ctx.log.notice('mover: all jobs of jobs.db are in Redis');
     return upkeepLimits.moveWaitMs;
@@ -144,7 +146,10 @@ export class Mover extends Agent {
     const { calls, arrivals } = this.#leaving;
     const known = await arrivals.prepare(move);
     if (known === 'healing') return null;
-    const isFirst = await calls.opens();
+    const isFirst = await calls.opens(move);
+    // This process stood still, and another has ended the move: no later one would close it.
+    if (isFirst === null) await arrivals.close(move);
+    if (isFirst === null) return null;
     if (known === 'open' || isFirst || this.#ctx.journal === undefined) return 'left';
     return { at: null, asked: 0 };
   }
@@ -204,11 +209,12 @@ export class Mover extends Agent {
     return true;
   }
 
-  /** Those whose puts no failover or restart of a server has lost. */
-  async #forget(): Promise<void> {
+  /** Those whose puts no failover or restart of a server has lost. `askedAt`: monotonicNow() before the
+   *  servers were asked for that: a later put may be lost since, however long a call of jobs.db takes. */
+  async #forget(askedAt: number): Promise<void> {
     for (;;) {
       const [first] = this.#puts;
-      if (first === undefined || monotonicNow() - first.at < upkeepLimits.moveForgetMs) return;
+      if (first === undefined || askedAt - first.at < upkeepLimits.moveForgetMs) return;
       await this.#leaving.calls.forget(first.jobs);
       this.#puts.shift();
     }

@@ -64,20 +64,25 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
         },
       },
     };
-    const mover = new Mover(
-      {
-        ...{ log: silentLog, journal, store: under.store, config: { noDeliveries: false } },
-      } as unknown as RoleContext,
-      moving,
-      () => false,
-    );
-    await owned('test', Promise.resolve({ stop: () => mover.drain(1_000) }));
+    const nextMover = async () => {
+      const made = new Mover(
+        {
+          ...{ log: silentLog, journal, store: under.store, config: { noDeliveries: false } },
+        } as unknown as RoleContext,
+        moving,
+        () => false,
+      );
+      await owned('test', Promise.resolve({ stop: () => made.drain(1_000) }));
+      return made;
+    };
+    const mover = await nextMover();
     return {
       time,
       under,
       source,
       moving,
       mover,
+      nextMover,
       lease,
       arrivals,
       recorded,
@@ -335,6 +340,62 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     expect(await named()).toBeNull();
   });
 
+  it('a mover that stood still since it read the move leaves it closed', async () => {
+    const { time, under, moving, mover, arrivals, lease, nextMover } = await opened();
+    await moving.calls.begin();
+    const { prepare } = arrivals;
+    let goesOn = () => {};
+    vi.spyOn(arrivals, 'prepare').mockImplementationOnce(async (move) => {
+      await new Promise<void>((resolve) => {
+        goesOn = resolve;
+      });
+      return prepare(move);
+    });
+    const opens = vi.spyOn(moving.calls, 'opens');
+    await mover.start();
+    await time.passUntil('it stands still', () => vi.mocked(arrivals.prepare).mock.calls.length === 1);
+    const next = await nextMover();
+    await next.start();
+    await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
+    await ends(time, moving);
+    goesOn();
+    await time.passUntil('it asks jobs.db', () => opens.mock.calls.length === 2);
+    await time.jump(3 * upkeepLimits.moveWaitMs);
+    await mover.drain(1_000);
+    expect(await under.raw.hget('{dq:0}:n', 'moving')).toBeNull();
+  });
+
+  it('jobs.db forgets no put that is younger than the last look for losses', async () => {
+    const { time, moving, mover, arrivals, lease } = await opened();
+    await moving.calls.begin();
+    const full = vi.spyOn(arrivals, 'isNearlyFull');
+    const puts: string[] = [];
+    const { put } = arrivals;
+    vi.spyOn(arrivals, 'put').mockImplementation(async (move, jobs) => {
+      const outcomes = await put(move, jobs);
+      if (puts.length === 0) full.mockReturnValue(true);
+      puts.push(...jobs.map(({ id }) => id));
+      return outcomes;
+    });
+    const { forget } = moving.calls;
+    const putsBefore = new Map<string, number>();
+    vi.spyOn(moving.calls, 'forget').mockImplementation(async (jobs) => {
+      for (const { id } of jobs) putsBefore.set(id, puts.filter((each) => each === id).length);
+      if (putsBefore.size > jobs.length) return forget(jobs);
+      // dq-store is slow, and a failover loses the puts of the last seconds.
+      await time.jump(upkeepLimits.moveForgetMs);
+      vi.spyOn(arrivals, 'losses').mockResolvedValue(1);
+      return forget(jobs);
+    });
+    await mover.start();
+    await time.passUntil('the first put', () => puts.length > 0);
+    await time.jump(upkeepLimits.moveForgetMs - upkeepLimits.moveWaitMs - 500);
+    full.mockReturnValue(false);
+    await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
+    await ends(time, moving);
+    expect(Object.fromEntries(putsBefore)).toEqual({ ready: 1, retried: 2, moved: 2, dead: 2 });
+  });
+
   it('a page and a reading by ids fit into a frame, whatever attempts and bodies they have', async () => {
     const directory = await aDirectory();
     const before = await openSqliteStore({}, directory);
@@ -478,18 +539,25 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     const directory = await aDirectory();
     const forgetAll = async ({ client: { leaving } }: SqliteStore) =>
       leaving.forget((await leaving.page(null)).jobs);
+    const moves: number[] = [];
     for (const ended of [null, expect.any(Number)]) {
       const before = await openSqliteStore({}, directory);
       await before.client.store.jobs.push([jobOf('one')]);
       await before.close();
       const source = await openSqliteStore({ isLeaving: true }, directory);
       const { leaving } = source.client;
-      expect(await leaving.begin()).toMatchObject({ move: expect.any(Number), ended });
+      const { move, ...state } = await leaving.begin();
+      moves.push(move as number);
+      expect(state).toMatchObject({ ended });
       await forgetAll(source);
       expect(await leaving.end()).toBe(ended === null);
+      const [first, second] = moves;
       if (ended !== null) {
-        await leaving.closed();
+        await leaving.closed(first as number);
         expect(await leaving.end()).toBe(true);
+        // Of a mover that stood still.
+        await leaving.closed(first as number);
+        expect((await leaving.state()).ended).toBe(second);
       }
       await source.close();
     }

@@ -451,7 +451,9 @@ export class LeftJobs implements Work {
   }
 
   checkEnd(): void {
-    const { judge, ledger, journal } = this.#scene;
+    const { judge, ledger, journal, redis } = this.#scene;
+    const open = this.whyBusy === null ? (redis?.openMoves() ?? []) : [];
+    judge.check(open.length === 0, '15 an ended move is closed', () => open.join(', '));
     if (ledger.losses > 0 && journal === null) return;
     for (const { version, ...left } of this.#left) {
       const key = keyOf(left);

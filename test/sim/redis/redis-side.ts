@@ -71,6 +71,8 @@ interface ShardOptions extends Omit<RedisSideOptions, 'ledger' | 'listed'> {
   readonly name: string;
 }
 
+const movingScript = `return redis.call('HGET', '{dq:0}:n', 'moving')`;
+
 export class RedisSide {
   /** at least one */
   readonly shards: readonly RedisShard[];
@@ -113,6 +115,11 @@ export class RedisSide {
 
   get commits(): number {
     return this.shards.reduce((sum, { follower }) => sum + follower.commits, 0);
+  }
+
+  /** Names of the moves that a shard has as open or prepared. */
+  openMoves(): readonly string[] {
+    return this.shards.flatMap(({ machine }) => String(machine.read(movingScript) ?? '').match(/\S+/g) ?? []);
   }
 
   checkTables(): void {

@@ -119,7 +119,8 @@ export class Leaving {
     return this.state();
   }
 
-  opens(): boolean {
+  opens(move: number): boolean | null {
+    if (this.#read('moving') !== move) return null;
     const isFirst = this.#read('moving_opened') === null;
     this.#putMeta.run('moving_opened', 1);
     return isFirst;
@@ -146,8 +147,8 @@ export class Leaving {
     return true;
   }
 
-  closed(): void {
-    this.#removeMeta.run('moved');
+  closed(move: number): void {
+    if (this.#read('moved') === move) this.#removeMeta.run('moved');
   }
 
   #jobs(): number {
