@@ -13,6 +13,7 @@ const slow = [
   // Processes that wait for real limits, that reload, or that share servers
   'test/role/{broker,console-system,incidents,intake-body-budget,intake-connections,intake-drain,mailer}.test.ts',
   'test/role/{compat-php,compat-http,grpc}.test.ts',
+  'test/clients/*.test.ts',
   'test/system/compat.test.ts',
   'test/role/{console-access,operations,queued-lookups,remove-topic,services}.test.ts',
   'test/role/{store-maintenance,test-call}.test.ts',
@@ -29,8 +30,6 @@ const slow = [
 /** Part of `npm run test:all` only: long random runs, mutants, and servers in their full extent, which are worth
  *  their time before a release. */
 const release = [
-  // One of its cases waits for a job that a call took which has just ended, at times in vain.
-  'test/clients/*.test.ts',
   'test/conformance/{mutants,random-operations,redis-groups,redis-random,redis-whole}.test.ts',
   'test/role/{intake-bad-input,schedule-zones}.test.ts',
   'test/fault/{broker-daemon,journal-daemon,redis-groups-daemon}.test.ts',

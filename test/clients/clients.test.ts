@@ -1,10 +1,12 @@
 // The contract of src/clients/README.md: each client against a real daemon, behind a proxy that breaks
 // connections, and against a server that follows a script.
 import { createHmac } from 'node:crypto';
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { childrenOf } from '../../scripts/services/live-processes.ts';
 import { isAlive, startDaemon } from '../support/daemon.ts';
 import { testDirectory } from '../support/directory.ts';
 import { listening } from '../support/listening.ts';
@@ -398,6 +400,28 @@ describe.for(clients)('the client of $name', ({ name, client, why }) => {
     });
     return { url: `http://127.0.0.1:${await listening(server)}`, answers };
   }
+
+  it('pull: the end of the loop ends the connection that waits', async () => {
+    let children: readonly number[] = [];
+    let ended: Promise<unknown> | null = null;
+    const firstAnswers = [JSON.stringify({ items: [item('1', '{}')] })];
+    const { url } = await pullServer((response) => {
+      const answer = firstAnswers.pop();
+      if (answer !== undefined) return response.end(answer);
+      ended = once(response.req.socket, 'close');
+      // PHP extends leases in a process of its own: here it runs on when the loop has ended.
+      children = childrenOf(pid).map((child) => child.pid);
+      for (const child of children) process.kill(child, 'SIGSTOP');
+      return process.kill(pid, 'SIGTERM');
+    });
+    expect(await ask({ url, do: 'pull', topic: 't' })).toEqual({ result: null });
+    try {
+      expect(ended).not.toBe(null);
+      await ended;
+    } finally {
+      for (const child of children) if (isAlive(child)) process.kill(child, 'SIGCONT');
+    }
+  });
 
   it('pull: SIGTERM releases a job that did not start', async () => {
     const items = [item('1', '{"signal":true}'), item('2', '{}')];

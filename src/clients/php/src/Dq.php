@@ -128,10 +128,10 @@ final class Dq
                 $this->keep([]);
             }
         } catch (DqError $error) {
-            if ($error->problem !== 'stopped') {
-                throw $error;
-            }
+            $error->problem === 'stopped' || throw $error;
         } finally {
+            $keeper = $this->keeper['process'] ?? null;
+            $keeper && proc_terminate($keeper, 9) && proc_close($keeper); // it may wait for dq
             $this->keeper = null;
             $restore();
         }
@@ -158,6 +158,7 @@ final class Dq
     private function keep(array $jobs): void
     {
         if ($this->keeper === null) {
+            $this->curl = null; // The process would inherit the connection, and hold it open when this one ends.
             $process = proc_open([PHP_BINARY, __DIR__ . '/keep-leases.php'], [['pipe', 'r']], $pipes);
             $this->keeper = ['process' => $process, 'input' => $pipes[0]];
             fwrite($pipes[0], self::encode([$this->url, $this->token]) . "\n");
@@ -209,7 +210,7 @@ final class Dq
 
     private function try(string $method, string $path, string $body, array $headers, array $call): array
     {
-        $this->curl = $this->pid === getmypid() ? $this->curl : curl_init();
+        $this->curl = ($this->pid === getmypid() ? $this->curl : null) ?? curl_init();
         $this->pid = getmypid();
         $answer = new \ArrayObject();
         $bearer = $this->token === null ? '' : "Bearer $this->token";
