@@ -92,8 +92,9 @@ function jobOf(
       : suggestion.added(topicNotFound(name), (near) => mayTouch(request, near));
   try {
     // A trace of the request is that of each item without one of its own.
-    const trace = push.traceparent === undefined ? traceOf(request.headers) : {};
-    return acceptJob({ ...push, ...trace }, topic, pushTerms(role));
+    const isTraced = push.traceparent === undefined && request.headers['traceparent'] !== undefined;
+    const traced = isTraced ? { ...push, ...traceOf(request.headers) } : push;
+    return acceptJob(traced, topic, pushTerms(role));
   } catch (error) {
     if (error instanceof DqError) return error;
     role.log.error('unhandled error in an item of a batch', error);
