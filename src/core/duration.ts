@@ -156,7 +156,15 @@ function daysAgree(text: string): boolean {
   return date.getUTCMonth() === month - 1 && date.getUTCDate() === day;
 }
 
+/** The last result of formatInstant: the pushes of one call share their due times. */
+let knownMs = Number.NaN;
+let knownText = '';
+
 /** RFC 3339, UTC, with milliseconds. */
 export function formatInstant(epochMs: number): string {
-  return new Date(epochMs).toISOString();
+  if (epochMs !== knownMs) {
+    knownText = new Date(epochMs).toISOString();
+    knownMs = epochMs;
+  }
+  return knownText;
 }

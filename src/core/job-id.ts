@@ -6,9 +6,14 @@ import { limits } from './limits.ts';
 /** Most ids. Each of their characters is one byte. */
 const plain = /^[A-Za-z0-9_:@+=-][A-Za-z0-9_:@+=.-]{0,255}$/;
 
+/** Whether the id is valid and ASCII without a character that JSON escapes. */
+export function isPlainId(id: string): boolean {
+  return plain.test(id);
+}
+
 /** null = a valid id, else the message. */
 export function refusesId(id: string): string | null {
-  if (plain.test(id)) return null;
+  if (isPlainId(id)) return null;
   if (id === '') return 'must not be empty';
   if (id === '.' || id === '..') return 'must not be "." or ".."';
   if (/\p{Cc}/u.test(id)) return 'must not contain control characters';

@@ -13,6 +13,9 @@ export interface Log {
   debug(message: string, fields?: LogFields): void;
   /** every push and cancel with its reply: `status` is the HTTP status, 400 and more counts as an error */
   request(fields: LogFields): void;
+  /** The same of a success whose members are JSON already, of ASCII only: thousands per second have one
+   *  shape. */
+  requestText(members: string): void;
   /** every change by a call of scope operate or admin, and every sign-in; no option switches it off */
   audit(fields: LogFields): void;
   /** every attempt with its verdict: `outcome` other than 'delivered' counts as an error */
@@ -35,6 +38,7 @@ export const silentLog: OpenLog = {
   error() {},
   debug() {},
   request() {},
+  requestText() {},
   audit() {},
   notify() {},
   reopen() {},

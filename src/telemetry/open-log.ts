@@ -90,9 +90,13 @@ export function openLog(options: LogOptions): OpenLog {
   };
   const headOfKind = (kind: Kind) => sharedHead({ ...kindIn(options, kind), process: title }, now);
   const auditHead = headOfKind('audit');
-  const ofCalls = (kind: 'request' | 'notify', isError: (fields: LogFields) => boolean) => {
+  const requestHead = headOfKind('request');
+  const ofCalls = (
+    kind: 'request' | 'notify',
+    headNow: () => string,
+    isError: (fields: LogFields) => boolean,
+  ) => {
     const wanted = config[`log.${kind}`];
-    const headNow = headOfKind(kind);
     return (fields: LogFields) => {
       if (wanted === 'all' || (wanted === 'errors' && isError(fields)))
         appenders[kind].write(formatLine(fields, headNow()));
@@ -113,8 +117,11 @@ export function openLog(options: LogOptions): OpenLog {
       say(message, { ...(why['reason'] === undefined ? {} : { reason: why['reason'] }), ...fields });
     },
     debug: (message, fields = {}) => notices.write('debug', message, fields),
-    request: ofCalls('request', ({ status }) => typeof status === 'number' && status >= 400),
-    notify: ofCalls('notify', ({ outcome }) => outcome === 'failed'),
+    request: ofCalls('request', requestHead, ({ status }) => typeof status === 'number' && status >= 400),
+    requestText: (members) => {
+      if (config['log.request'] === 'all') appenders.request.write(`{${requestHead()},${members}}\n`);
+    },
+    notify: ofCalls('notify', headOfKind('notify'), ({ outcome }) => outcome === 'failed'),
     audit: (fields) => appenders.audit.write(formatLine(fields, auditHead())),
     reopen: () => {
       for (const appender of Object.values(appenders)) appender.reopen();

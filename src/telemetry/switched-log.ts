@@ -29,6 +29,7 @@ export class SwitchedLog implements OpenLog {
   error: Log['error'] = (message, error, fields) => this.#log.error(message, error, fields);
   debug: Log['debug'] = (message, fields) => this.#log.debug(message, fields);
   request = (fields: LogFields): void => this.#log.request(fields);
+  requestText = (members: string): void => this.#log.requestText(members);
   audit = (fields: LogFields): void => this.#log.audit(fields);
   notify = (fields: LogFields): void => this.#log.notify(fields);
 

@@ -92,6 +92,7 @@ describe('lines and their files', () => {
       n: 1,
     });
     log.request({ status: 201, id: 'a' });
+    log.requestText('"status":200,"id":"b"');
     log.notify({ outcome: 'delivered', id: 'b' });
     await log.close();
     const time = '2030-01-31T12:00:00.000Z';
@@ -108,7 +109,10 @@ describe('lines and their files', () => {
         ...{ stack: expect.stringContaining('open-log.test'), n: 1 },
       },
     ]);
-    expect(linesOf(pathOf('request'))).toEqual([{ time, process: 'dq-server-0', status: 201, id: 'a' }]);
+    expect(linesOf(pathOf('request'))).toEqual([
+      { time, process: 'dq-server-0', status: 201, id: 'a' },
+      { time, process: 'dq-server-0', status: 200, id: 'b' },
+    ]);
     expect(linesOf(pathOf('notify'))).toEqual([
       { time, process: 'dq-server-0', outcome: 'delivered', id: 'b' },
     ]);
@@ -156,12 +160,13 @@ describe('lines and their files', () => {
   });
 
   it.each([
-    ['all', [201, 404, 503], ['delivered', 'failed']],
+    ['all', [201, 404, 503, 200], ['delivered', 'failed']],
     ['errors', [404, 503], ['failed']],
     ['off', [], []],
   ] as const)('log.request and log.notify %s', async (wanted, statuses, outcomes) => {
     const log = open({ 'log.request': wanted, 'log.notify': wanted });
     for (const status of [201, 404, 503]) log.request({ status });
+    log.requestText('"status":200');
     for (const outcome of ['delivered', 'failed']) log.notify({ outcome });
     await log.close();
     expect(linesOf(pathOf('request')).map(({ status }) => status)).toEqual(statuses);

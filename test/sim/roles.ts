@@ -233,6 +233,7 @@ export function logOf({ loop, journal }: Scene, { title }: Process): OpenLog {
     },
     debug() {},
     request() {},
+    requestText() {},
     notify() {},
     audit() {},
     reopen() {},

@@ -190,6 +190,7 @@ export async function startApiRole(
       log: {
         ...silentLog,
         request: (fields) => requests.push(fields),
+        requestText: (members) => requests.push(JSON.parse(`{${members}}`) as LogFields),
         error: (message, error) => errors.push(`${message}: ${String(error)}`),
       },
       onSend,
