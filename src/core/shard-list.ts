@@ -41,7 +41,12 @@ export interface Places {
   readonly earlier: readonly string[];
 }
 
+const nowhereElse: readonly string[] = [];
+
 export function placesOf(list: ShardList, key: JobKey): Places {
+  const [only, another] = list.shards;
+  // Every earlier list names this shard, or shards that were removed: the same for all keys.
+  if (only?.active === true && another === undefined) return { home: only.id, earlier: nowhereElse };
   const hash = hashOf(key);
   const home = highest(hash, activeOf(list));
   const places: string[] = [];
