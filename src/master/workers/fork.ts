@@ -2,7 +2,7 @@
 // meaning of no message. A simulation gives the master another Fork.
 
 import cluster from 'node:cluster';
-import type { Init, ToMaster, ToWorker } from '../../process/messages.ts';
+import type { Init, RoleName, ToMaster, ToWorker } from '../../process/messages.ts';
 import { setTimeout } from '../../runtime/time.ts';
 import { masterLimits, smallYoungSpace } from '../limits.ts';
 
@@ -80,7 +80,10 @@ export const clusterFork: Fork = ({ title, path, init, onMessage, onError, onExi
 };
 
 /** Whether memory counts for more than throughput. */
-const isSmall = ({ role, config }: Init): boolean => role === 'console' || config.profile === 'small';
+const isSmall = ({ role, config }: Init): boolean => quietRoles.has(role) || config.profile === 'small';
+
+/** They make too little garbage for a larger young space to save time. */
+const quietRoles: ReadonlySet<RoleName> = new Set(['console', 'timer', 'upkeep']);
 
 /** The environment of workers. Their configuration comes in the first message, so that /proc/PID/environ does
  *  not show it. */
