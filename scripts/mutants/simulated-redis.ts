@@ -110,8 +110,8 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     name: 'redis-body-goes-with-the-reserve',
     edit: {
       file: script('reserve'),
-      text: "and call('HGET', P .. ':b', fields[i]) or ''",
-      by: "and call('HGET', P .. ':b', fields[i]) or ''\n  call('HDEL', P .. ':b', fields[i])",
+      text: "bodies[#bodies + 1] = call('HGET', P .. ':b', fields[i])",
+      by: "bodies[#bodies + 1] = call('HGET', P .. ':b', fields[i])\n  call('HDEL', P .. ':b', fields[i])",
     },
   },
   {

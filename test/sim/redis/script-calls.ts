@@ -274,12 +274,6 @@ export function readEdits(args: readonly Buffer[]) {
   });
 }
 
-type ReservedReply = readonly [
-  ...key: [topic: Buffer, tid: Buffer],
-  token: number,
-  ...records: [state: Buffer, record: Buffer, apart: Buffer],
-];
-
 /** A reserve: the owner and the leased jobs. */
 export function readReserve(
   args: readonly Buffer[],
@@ -289,16 +283,20 @@ export function readReserve(
   const first = common + (String(mode) === 'ring' ? 7 : 13);
   const lengths = new Map<string, number>();
   for (let i = first; i < args.length; i += 4) lengths.set(String(args[i]), numberOf(args[i + 2]));
-  const [kind, , , , , ...flat] = reply as readonly Reply[];
-  const jobs: ReservedJob[] = [];
+  const [kind, , , , , ...leased] = reply as readonly Reply[];
   // Kind 5 names topics instead.
-  for (let i = 0; kind !== 5 && i < flat.length; i += 6) {
-    const [topic, tid, token, ...records] = flat.slice(i, i + 6) as unknown as ReservedReply;
-    const [stateRecord, record, apart] = records;
+  const [named = [], text, ...bodies] = (kind === 5 ? [] : leased) as [Reply[]?, Buffer?, ...Buffer[]];
+  const bytes = new Cursor(text ?? Buffer.alloc(0));
+  const jobs: ReservedJob[] = [];
+  while (!bytes.isAtEnd) {
+    const [fieldBytes, recordBytes] = [bytes.uint(2), bytes.uint(4)];
+    const topic = textOf(named[named.indexOf(bytes.uint(3)) + 1]);
+    const key = { topic, id: idOf(bytes.slice(fieldBytes - 3)) };
+    const { failures, strikes, token } = readStateRecord(bytes.slice(28));
+    const record = bytes.slice(recordBytes);
+    const apart = ((record[0] ?? 0) & 32) === 0 ? record : (bodies.shift() as Buffer);
     const { version, origin, dueAt, acceptedAt, contentType, body, extension } = readRecord(record, apart);
-    const { failures, strikes } = readStateRecord(stateRecord);
-    const leaseMs = lengths.get(textOf(topic)) ?? numberOf(othersMs);
-    const key = { topic: textOf(topic), id: idOf(tid) };
+    const leaseMs = lengths.get(topic) ?? numberOf(othersMs);
     const numbers = { version, token, origin, dueAt, acceptedAt, failures, strikes, leaseMs };
     jobs.push({ ...key, ...numbers, contentType, body, ...(extension === undefined ? {} : { extension }) });
   }

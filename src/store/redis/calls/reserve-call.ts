@@ -61,9 +61,13 @@ export class ReserveCalls {
       ...mode,
     ])) as [number, number[], (number | Buffer)[], number[], number?, ...unknown[]];
     const isFull = kind === atLeaseLimit;
-    const jobs = isFull ? [] : rest;
-    const leaseMsOf = (topic: string, own: number | undefined) =>
-      (isPulled(owner) ? own : undefined) ?? (topics.get(topic) ?? others).leaseMs;
+    const [named, text, ...apart] = (isFull ? [] : rest) as [(number | Buffer)[]?, Buffer?, ...Buffer[]];
+    const topicsOf = new Map(
+      sliced(named ?? [], 2).map(([no, bytes]) => {
+        const name = String(bytes);
+        return [Number(no), { name, leaseMs: (topics.get(name) ?? others).leaseMs }];
+      }),
+    );
     return {
       kind,
       gone: sliced(gone, 2).map(([number, priority]) => [Number(number), Number(priority)]),
@@ -71,9 +75,7 @@ export class ReserveCalls {
       served: sliced(served, 3).map(([number, priority, turn]) => [
         ...([Number(number), Number(priority), Number(turn)] as const),
       ]),
-      jobs: sliced(jobs, 6).map((job) =>
-        readReserved(job as unknown as Parameters<typeof readReserved>[0], leaseMsOf),
-      ),
+      jobs: text === undefined ? [] : readReserved(text, apart, topicsOf, isPulled(owner)),
       now: isFull ? null : now,
       why: {
         ...(isFull && { atLeaseLimit: [...new Set(rest.map(String))] }),

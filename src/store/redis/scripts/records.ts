@@ -134,6 +134,8 @@ export function readRecord(record: Buffer, apart: Buffer) {
   };
 }
 
+const stateBytes = 28;
+
 /** Reads the state record of a job; an empty buffer = none yet. */
 export function readStateRecord(stateRecord: Buffer) {
   if (stateRecord.length === 0)
@@ -195,31 +197,44 @@ export function readWhole([
   };
 }
 
-/** Reads one job of the reply of reserve. */
+/** Reads the jobs of the reply of reserve. `apart`: the bodies outside their records, in the order of the
+ *  jobs; `topics`: by number; `isPulled`: a job's own lease counts */
 export function readReserved(
-  [topic, tid, token, stateRecord, record, apart]: readonly [Buffer, Buffer, number, Buffer, Buffer, Buffer],
-  leaseMsOf: (topic: string, own: number | undefined) => number,
-): ReservedJob {
-  const { version, origin, dueAt, acceptedAt, contentType, body, extension } = readRecord(record, apart);
-  const { failures, strikes } = readStateRecord(stateRecord);
-  const name = topic.toString();
-  const leaseMs = leaseMsOf(name, optionsIn(extension).leaseMs);
-  // A literal: rests and spreads make slow objects, and the notifier reads each member several times.
-  const job = {
-    topic: name,
-    id: idOf(tid),
-    version,
-    token,
-    origin,
-    dueAt,
-    acceptedAt,
-    failures,
-    strikes,
-    leaseMs,
-    contentType,
-    body,
-  };
-  return extension === undefined ? job : { ...job, extension };
+  text: Buffer,
+  apart: readonly Buffer[],
+  topics: ReadonlyMap<number, { readonly name: string; readonly leaseMs: number }>,
+  isPulled: boolean,
+): ReservedJob[] {
+  const jobs: ReservedJob[] = [];
+  let bodies = 0;
+  for (let at = 0; at < text.length; ) {
+    const state = at + 6 + text.readUInt16BE(at);
+    const start = state + stateBytes;
+    const end = start + text.readUInt32BE(at + 2);
+    const { name, leaseMs } = topics.get(text.readUIntBE(at + 6, 3)) as { name: string; leaseMs: number };
+    // A copy: a view would keep the whole text in memory during the callback.
+    const record = Buffer.from(text.subarray(start, end));
+    const outside = isApart(record) ? (apart[bodies++] as Buffer) : record;
+    const { version, origin, dueAt, acceptedAt, contentType, body, extension } = readRecord(record, outside);
+    // A literal: rests and spreads make slow objects, and the notifier reads each member several times.
+    const job = {
+      topic: name,
+      id: idOf(text.subarray(at + 9, state)),
+      version,
+      token: readSafe(text, state + 4),
+      origin,
+      dueAt,
+      acceptedAt,
+      failures: text.readUInt16BE(state + 1),
+      strikes: text.readUInt8(state + 3),
+      leaseMs: (isPulled ? optionsIn(extension).leaseMs : undefined) ?? leaseMs,
+      contentType,
+      body,
+    };
+    jobs.push(extension === undefined ? job : { ...job, extension });
+    at = end;
+  }
+  return jobs;
 }
 
 /** topic, tag+id, state, record, state record */

@@ -7,12 +7,12 @@
 --   known ring ('' = in none)
 -- @returns kind; per named topic that has left the known part of a ring: its number in the list, priority;
 --   per topic after the known turns: priority, name, turn; per named topic with a new turn: its number in the
---   list, priority, turn; with leased jobs the storage clock (ms); per job: topic, tag+id, token, state
---   record, record, body apart ('' = in the record). kind: 0 no ready job with capacity remains, 1 some
+--   list, priority, turn; with leased jobs the storage clock (ms), numbers and names of their topics, and one
+--   text, per job: length (2) of f and length (4) of the record, f (layout.md), state record, record; the
+--   bodies apart follow, in the order of their jobs. kind: 0 no ready job with capacity remains, 1 some
 --   remain, 2 none leased: some of the next were quarantined, 3 none leased: there are topics that the caller
---   did not name, 4 none leased: the rings are older than the known turns,
---   5 none leased: the topics that follow the clock have too many leases, 6 none leased: the bucket lost
---   changes, and its jobs are held
+--   did not name, 4 none leased: the rings are older than the known turns, 5 none leased: the topics that
+--   follow the clock have too many leases, 6 none leased: the bucket lost changes, and its jobs are held
 -- @writes end of a hold; ready sets, rings, time of a recover, then leases and state records; numbers last
 -- @include clock, numbers, topics, jobs, queues, quarantine, holds, healing, wheel
 -- Why: plans from the rings before the first write. A plan cut short by the bytes of the reply is made again,
@@ -201,8 +201,9 @@ if without[1] then
 end
 if fitting < #plan.deals then plan = deal(rings, entry_at, position, fitting, room_of) end
 
-local served = {}
+local served, named = {}, {}
 for _, entry in ipairs(plan.order) do
+  named[#named + 1], named[#named + 2] = entry.no, entry.name
   call('ZREMRANGEBYRANK', entry.key, 0, plan.taken[entry] - 1)
   if plan.taken[entry] < entry.count then
     call('ZADD', P .. ':a:' .. entry.prio, next_turn(), entry.no)
@@ -215,8 +216,8 @@ for _, entry in ipairs(plan.order) do
     if entry.number then gone[#gone + 1], gone[#gone + 2] = entry.number, entry.prio end
   end
 end
-local answer, leases, states = { plan.more and 1 or 0, gone, news, served, now }, {}, {}
-local n, ends, _ = 5, {}
+local leases, states, parts, bodies = {}, {}, {}, {}
+local ends, _ = {}
 for i = 1, fitting do
   local entry, tid, record, more = plan.deals[i], tids[i], records[i], mores[i]
   local flags, due, version = struct.unpack('>BI6I7', record)
@@ -229,9 +230,9 @@ for i = 1, fitting do
   leases[2 * i] = lease_text(token, instance, incarnation, due, version, entry.no, entry.prio, tid)
   states[2 * i - 1] = fields[i]
   states[2 * i] = more_text(2, failures, strikes, token, instance, incarnation, dead_at, reason)
-  answer[n + 1], answer[n + 2], answer[n + 3], answer[n + 4] = entry.name, tid, token, states[2 * i]
-  answer[n + 5], answer[n + 6] = record, flags % 64 >= 32 and call('HGET', P .. ':b', fields[i]) or ''
-  n = n + 6
+  parts[4 * i - 3], parts[4 * i - 2] = struct.pack('>I2I4', #fields[i], #record), fields[i]
+  parts[4 * i - 1], parts[4 * i] = states[2 * i], record
+  if flags % 64 >= 32 then bodies[#bodies + 1] = call('HGET', P .. ':b', fields[i]) end
 end
 -- The first lease counts as a recover: an outage before it could not delay its outcome.
 if call('EXISTS', P .. ':l', P .. ':k') == 0 then call('HSET', P .. ':n', 'recover-asked', digits(now)) end
@@ -239,4 +240,4 @@ call('ZADD', P .. (instance == 0 and ':k' or ':l'), unpack(leases))
 call('HSET', P .. ':m', unpack(states))
 call('HSET', P .. ':n', 'wheel', plan.position)
 finish()
-return answer
+return { plan.more and 1 or 0, gone, news, served, now, named, table.concat(parts), unpack(bodies) }
