@@ -3,7 +3,7 @@
 
 import { readFileSync } from 'node:fs';
 import type { TopicFormField } from '../src/console/web/topic-form.ts';
-import type { FormGroup, TopicField } from '../src/core/topic/field-kinds.ts';
+import type { TopicField } from '../src/core/topic/field-kinds.ts';
 import { topicFields } from '../src/core/topic/fields.ts';
 import { apiName, type TopicFieldName } from '../src/core/topic/settings.ts';
 
@@ -14,24 +14,23 @@ export function topicFormText(file: string): string {
   const fields = Object.entries(topicFields).flatMap(([key, field]) =>
     formField(apiName(key as keyof typeof topicFields), field),
   );
-  // The delivery first: it decides which fields follow.
-  const sorted = fields.toSorted((a, b) => Number(b.name === 'delivery') - Number(a.name === 'delivery'));
   return readFileSync(file, 'utf8').replace(
     /export declare const topicForm\b.*/,
-    () => `export const topicForm = ${JSON.stringify(sorted)};`,
+    () => `export const topicForm = ${JSON.stringify(fields)};`,
   );
 }
 
 function formField(name: TopicFieldName, field: TopicField): readonly TopicFormField[] {
-  const { kind, form, print, schema, usedBy, flag } = field;
-  if (form === undefined) return [];
-  const [group, ...look] = form.split(' ') as [FormGroup, ...string[]];
+  const { kind, group, form = '', print, schema, usedBy, flag } = field;
+  if (group === undefined) return [];
+  const look = form.split(' ');
   return [
     {
       name,
       kind,
       byDefault: print === undefined ? field.default : print(field.default),
       group,
+      isFirst: look.includes('first'),
       isWide: look.includes('wide'),
       isMono: look.includes('mono'),
       ...(Array.isArray(schema['enum']) ? { choices: schema['enum'] } : {}),

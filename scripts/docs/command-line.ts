@@ -66,9 +66,14 @@ function commandText(command: Command, shared: readonly Option[]): string {
   ].join('\n');
 }
 
+/** One table of all; where options have groups, the name of the group heads its own. */
 function optionTable(options: readonly Option[]): string {
-  return table(
-    ['option', ''],
-    options.map(({ flags, description }) => [code(flags), plain(description)]),
-  );
+  const headingOf = ({ helpGroupHeading = 'Option:' }: Option) => helpGroupHeading;
+  return [...new Set(options.map(headingOf))]
+    .map((heading) => {
+      const own = options.filter((option) => headingOf(option) === heading);
+      const rows = own.map(({ flags, description }) => [code(flags), plain(description)]);
+      return table([heading.slice(0, -1).toLowerCase(), ''], rows);
+    })
+    .join('\n');
 }

@@ -7,7 +7,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { type SessionRoutesOptions, sessionRoutes } from '../../src/console/session-routes.ts';
 import type { Trial } from '../../src/console/trial.ts';
 import { trialRoutes } from '../../src/console/trial.ts';
-import { type TopicField, textOf } from '../../src/core/topic/field-kinds.ts';
+import { byGroup, type TopicField, textOf } from '../../src/core/topic/field-kinds.ts';
 import { topicColumns, topicFields } from '../../src/core/topic/fields.ts';
 import { apiName } from '../../src/core/topic/settings.ts';
 import { pullRoutes } from '../../src/intake/pull/pull-routes.ts';
@@ -96,7 +96,7 @@ included. \`npx openapi-typescript $DQ/openapi.json\` makes types from it. This 
 ${sections.join('\n')}
 ## Topic fields
 
-${topicTable()}
+${topicTables()}
 ## Objects
 
 The objects of the replies and bodies, by name.
@@ -281,17 +281,21 @@ function allTopicFields(): readonly [string, TopicField][] {
   return [['topic', topic], ...Object.entries(topicFields), ...Object.entries(others)];
 }
 
-function topicTable(): string {
-  return table(
-    ['field', 'flag', 'default', 'values', ''],
-    allTopicFields().map(([key, field]) => [
-      code(apiName(key)),
-      code(field.flag?.replace(/ .*/, '') ?? ''),
-      field.defaultText ?? defaultOf(field),
-      field.bounds,
-      textOf(field),
-    ]),
-  );
+/** A section for each group of fields. */
+function topicTables(): string {
+  const rowOf = ([key, field]: readonly [string, TopicField]) => [
+    code(apiName(key)),
+    code(field.flag?.replace(/ .*/, '') ?? ''),
+    field.defaultText ?? defaultOf(field),
+    field.bounds,
+    textOf(field),
+  ];
+  return byGroup(allTopicFields(), ([, { group }]) => group)
+    .map(([title, fields]) => {
+      const rows = table(['field', 'flag', 'default', 'values', ''], fields.map(rowOf));
+      return title === null ? rows : `### ${title}\n\n${rows}`;
+    })
+    .join('\n');
 }
 
 function defaultOf(field: TopicField): string {

@@ -3,7 +3,7 @@
 
 import { type Command, Option } from 'commander';
 import { backoffJson } from '../core/topic/backoff.ts';
-import type { TopicField } from '../core/topic/field-kinds.ts';
+import { fieldGroups, type TopicField } from '../core/topic/field-kinds.ts';
 import { topicColumns, topicFields } from '../core/topic/fields.ts';
 import { apiName } from '../core/topic/settings.ts';
 import { targetJson } from '../core/topic/target.ts';
@@ -32,11 +32,25 @@ const fieldFlags: readonly FieldFlag[] = Object.entries(topicFields).flatMap(
   ([key, field]: [string, TopicField]) => {
     if (field.flag === undefined) return [];
     const isRepeatable = field.kind === 'list' || field.kind === 'headers';
-    const option = new Option(field.flag, isRepeatable ? `${field.help}; repeatable` : field.help);
+    const option = inGroup(
+      field,
+      new Option(field.flag, isRepeatable ? `${field.help}; repeatable` : field.help),
+    );
     if (isRepeatable) option.argParser(gather);
     return [{ name: apiName(key), field, option }];
   },
 );
+
+function inGroup({ group }: TopicField, option: Option): Option {
+  return group === undefined ? option : option.helpGroup(`${fieldGroups[group]}:`);
+}
+
+const fieldsByName: ReadonlyMap<string, TopicField> = new Map(
+  Object.entries(topicFields).map(([key, field]) => [apiName(key), field]),
+);
+
+/** The field with this name in the API's JSON; undefined: of another member. */
+export const fieldOf = (name: string): TopicField | undefined => fieldsByName.get(name);
 
 /** Flags by API field name. */
 export const topicFieldFlags: FlagNames = Object.fromEntries(
@@ -48,7 +62,8 @@ export const topicFieldFlags: FlagNames = Object.fromEntries(
 
 export function withTopicFlags(command: Command): Command {
   for (const { option } of fieldFlags) command.addOption(option);
-  return command.option('--pull', 'the same as --delivery pull');
+  const pull = new Option('--pull', 'the same as --delivery pull');
+  return command.addOption(inGroup(topicFields.delivery, pull));
 }
 
 export function topicJsonOf(flags: TopicFlags): Record<string, unknown> {

@@ -678,8 +678,14 @@ describe('dq on topics, jobs and the data of a daemon', () => {
     expect(JSON.stringify(body)).not.toContain(added.stdout.trim());
 
     const rows = (await dq(['topic', 'get', 'whole.close'])).stdout.trimEnd().split('\n');
-    const heads = rows.map((row) => row.split(/ {2,}/)[0]);
+    const heads = rows.map((row) => row.split(/ {2,}/)[0]).filter((head) => head !== '');
     expect(new Set(heads).size).toBe(heads.length);
+    // In the groups of the help, without the fields that another delivery uses.
+    expect(heads.indexOf('timeout')).toBeGreaterThan(heads.indexOf('Call'));
+    expect(heads.indexOf('timeout')).toBeLessThan(heads.indexOf('Verdict'));
+    expect(heads).not.toContain('lease');
+    const help = (await dq(['topic', 'set', '--help'])).stdout;
+    expect(help).toMatch(/^Retries:\n +--max-attempts.*\n +--backoff/m);
     const table = (await dq(['topic', 'ls', '--search', 'whole.close'])).stdout.trimEnd().split('\n');
     expect(table).toHaveLength(2);
     expect(table[0]).toMatch(/^TOPIC +STATE +WAITING +LATE +DEAD +DELAY +PRIORITY +CALLBACK +OWNER +TITLE$/);

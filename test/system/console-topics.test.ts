@@ -14,6 +14,11 @@ const site = await startSite({
 const { endpoint } = site;
 
 const field = (page: Page, name: string) => page.locator(`#field-${name}`);
+/** Opens the groups of fields that are folded. */
+async function unfold(page: Page): Promise<void> {
+  await field(page, 'alertEmails').waitFor();
+  await page.evaluate(`for (const fold of document.querySelectorAll('.fold')) fold.open = true`);
+}
 const card = (page: Page, title: string) =>
   page.locator('section.card', { has: page.getByRole('heading', { name: title, exact: true }) });
 const topicOf = (topic: string) => site.read(`/v1/topics/${topic}`);
@@ -27,6 +32,7 @@ describe('settings', () => {
     await rule.fill('{res.code}!=');
     await page.locator('pre mark').waitFor();
     await wrongOf('Retry rule').waitFor();
+    await unfold(page);
     await page.getByLabel('Default delay').fill('soon');
     await button(page, 'Save changes').click();
     await shows(page, 'Save the changes of invoice.issue?');
@@ -56,6 +62,32 @@ describe('settings', () => {
     await site.jobIs('invoice.issue', 'by-rule', 'delayed');
     await page.goto(`${site.url}/jobs/invoice.issue/by-rule`);
     await shows(page, 'The retry rule matched');
+  });
+
+  it('stand in folded groups, whose titles say what differs; a rejected one opens its group', async () => {
+    const headers = { 'x-key': 'secret-value' };
+    await site.addTopic('folded', { timeout: '20s', owner: 'trade', headers });
+    const page = await site.open('/topics/folded/settings');
+    await field(page, 'retryIf').waitFor();
+    const titles = page.locator('.fold > summary');
+    expect(await titles.allInnerTexts()).toEqual([
+      ...['Call Headers x-key · Timeout 20s', 'Verdict', 'Retries', 'Limits', 'After the end'],
+      'Alerts and people Owner trade',
+    ]);
+    const attempts = field(page, 'maxAttempts');
+    const retries = titles.filter({ hasText: 'Retries' });
+    await retries.click();
+    await attempts.fill('0');
+    await page.locator('.fold .wrong').getByText('must be').waitFor();
+    await retries.click();
+    await attempts.waitFor({ state: 'hidden' });
+    await button(page, 'Save changes').click();
+    await button(page.getByRole('dialog'), 'Save changes').click();
+    await attempts.waitFor();
+    await attempts.fill('4');
+    await save(page, 'asks');
+    expect(await attempts.isVisible()).toBe(true);
+    expect(await retries.textContent()).toBe('Retries Maximum attempts 4');
   });
 
   it('create a topic and show its secret once; a rotated one signs the next callback beside it', async () => {
@@ -91,6 +123,7 @@ describe('settings', () => {
   it('appear in Changes, in the audit log with actor and difference, and in its CSV without formulas', async () => {
     await site.addTopic('audited', { callbackUrl: 'http://127.0.0.1:9/' });
     const page = await site.open('/topics/audited/settings');
+    await unfold(page);
     await field(page, 'concurrency').fill('7');
     await save(page, 'asks nothing');
     await page.getByRole('link', { name: 'Changes' }).click();
@@ -98,6 +131,7 @@ describe('settings', () => {
     await page.locator('td dd', { hasText: '64 → 7' }).waitFor();
     // A test call of the saved endpoint.
     await page.getByRole('link', { name: 'Settings' }).click();
+    await unfold(page);
     await field(page, 'timeout').fill('20s');
     await button(page, 'Save and test').click();
     await page.locator('.verdict').getByText('connect', { exact: true }).waitFor();
@@ -124,6 +158,7 @@ describe('settings', () => {
   it('show a change by someone else with both values; the second save succeeds', async () => {
     await site.addTopic('shared');
     const page = await site.open('/topics/shared/settings');
+    await unfold(page);
     await field(page, 'title').fill('mine');
     await site.change('PATCH', '/v1/topics/shared', { title: 'theirs', maxAttempts: 4 });
     await button(page, 'Save changes').click();
@@ -139,7 +174,7 @@ describe('settings', () => {
     await site.addTopic('unsaved');
     const page = await site.open('/topics/unsaved');
     await page.getByRole('link', { name: 'Settings' }).click();
-    await field(page, 'title').waitFor();
+    await unfold(page);
     // In one step: Back may come before the next frame is drawn.
     await page.evaluate(`{
       const title = document.querySelector('#field-title');
@@ -318,6 +353,7 @@ describe('topics that dq does not call', () => {
   it('a topic becomes a pull topic by the form, which hides the fields of a call; a new one needs no URL', async () => {
     await site.addTopic('mixed', { timeout: '7s' });
     const page = await site.open('/topics/mixed/settings');
+    await unfold(page);
     await field(page, 'timeout').fill('8s');
     await field(page, 'delivery').selectOption('pull');
     await field(page, 'lease').fill('5m');
@@ -326,7 +362,7 @@ describe('topics that dq does not call', () => {
     expect(await topicOf('mixed')).toMatchObject({ delivery: 'pull', lease: '5m', callbackUrl: null });
     await page.goto(`${site.url}/topics/new?create`);
     await page.getByLabel('Name (required)').fill('made');
-    await page.getByText('More settings').click();
+    await unfold(page);
     await field(page, 'delivery').selectOption('pull');
     await button(page, 'Create topic').click();
     await shows(page, 'Topic created.');
@@ -367,7 +403,7 @@ describe('topics that dq does not call', () => {
     page.on('response', async (reply) => seen.push(await reply.text().catch(() => '')));
     await page.getByLabel('Name (required)').fill('published');
     await field(page, 'retryIf').fill('{res.a}==1');
-    await page.getByText('More settings').click();
+    await unfold(page);
     await field(page, 'delivery').selectOption('mq');
     for (const name of ['callbackUrl', 'method', 'retryIf', 'okStatus', 'emptyReply', 'lease'])
       expect(await field(page, name).count(), name).toBe(0);
@@ -378,7 +414,7 @@ describe('topics that dq does not call', () => {
     await field(page, 'broker').selectOption('old');
     await shows(page, 'Destination, such as /queue/orders');
     await field(page, 'broker').selectOption('main');
-    await shows(page, 'Routing key (optional)');
+    await shows(page, 'Routing key of an exchange (optional)');
     await field(page, 'to').fill('orders');
     // The first message loads the code of the protocol, which takes seconds on a busy machine.
     await field(page, 'timeout').fill('20s');

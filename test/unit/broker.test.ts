@@ -145,7 +145,7 @@ describe('a topic with delivery mq', () => {
     [
       { target: to, emptyReply: 'retry', dangerouslySkipTlsVerify: true },
       ['main'],
-      ['emptyReply: not used', 'dangerouslySkipTlsVerify: not used'],
+      ['dangerouslySkipTlsVerify: not used', 'emptyReply: not used'],
     ],
     [
       { delivery: 'push', callbackUrl: 'http://h/', target: to },

@@ -12,8 +12,21 @@ import { zhServer } from '../../src/console/web/words/zh-server.ts';
 import { capacityCodes } from '../../src/core/capacity-reasons.ts';
 import { codeOf, filled, partsOf } from '../../src/core/filled.ts';
 import { checkNames, type FindingCode, findingTexts } from '../../src/core/finding.ts';
+import { type FieldGroup, fieldGroups } from '../../src/core/topic/field-kinds.ts';
 import { topicFields } from '../../src/core/topic/fields.ts';
 import { apiName } from '../../src/core/topic/settings.ts';
+
+it('each topic field has a group, and those of a group stand together in the order of the groups', () => {
+  const order = Object.keys(fieldGroups);
+  const places = Object.values(topicFields).map(({ group }) => order.indexOf(group ?? ''));
+  expect(places).toEqual(places.toSorted((a, b) => a - b));
+  expect(new Set(places)).toEqual(new Set(order.keys()));
+});
+
+it('each group of topic fields is named in the console as in the help', () => {
+  const shown = Object.keys(fieldGroups).map((group) => texts[`group_${group as FieldGroup}`][0]);
+  expect(shown).toEqual(Object.values(fieldGroups));
+});
 
 it('each topic field has a label', () => {
   const missing = Object.keys(topicFields)

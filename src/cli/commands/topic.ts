@@ -9,6 +9,7 @@ import type { RotatedSecretJson, removeTopicSchema, TopicWithSecretJson } from '
 import { formatTarget } from '../../core/broker.ts';
 import { retriedSuccessOf } from '../../core/rule/rule-samples.ts';
 import { judgeSamples, readRules } from '../../core/sample-replies.ts';
+import { byGroup } from '../../core/topic/field-kinds.ts';
 import type { TopicJson } from '../../core/topic/settings.ts';
 import { isLocalCallback, trialSecret, trialWord } from '../../sink/signature-check.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from '../daemon/api-client.ts';
@@ -22,7 +23,7 @@ import {
   instantOf,
   printData,
   printItems,
-  printRecord,
+  printParts,
   say,
   tableOf,
   withCaret,
@@ -30,7 +31,7 @@ import {
 import { startProgress } from '../output/progress.ts';
 import { lateBy, waiting } from '../output/topic-words.ts';
 import { testTopic } from '../test-topic.ts';
-import { type TopicFlags, topicFieldFlags, topicJsonOf, withTopicFlags } from '../topic-flags.ts';
+import { fieldOf, type TopicFlags, topicFieldFlags, topicJsonOf, withTopicFlags } from '../topic-flags.ts';
 import { deliveryLines } from './explain.ts';
 
 interface ListFlags extends DaemonOptions {
@@ -144,11 +145,13 @@ async function jobsOf(client: ApiClient): Promise<ReadonlyMap<string, TopicJobs>
 
 async function get(topic: string, flags: DaemonOptions): Promise<void> {
   const { json } = await ask<TopicJson>(flags, { path: ['v1', 'topics', topic], needs: ['topic'] });
-  if (!flags.json)
-    printRecord([
-      ...Object.entries(json).map(([name, value]) => [name, texts[name]?.(json) ?? shown(value)] as const),
-      ...(await deliveryLines(topic, flags)),
-    ]);
+  if (flags.json) return;
+  const used = Object.entries(json).filter(
+    ([name]) => fieldOf(name)?.usedBy?.includes(json.delivery) ?? true,
+  );
+  const members = used.map(([name, value]) => [name, texts[name]?.(json) ?? shown(value)] as const);
+  const parts = byGroup(members, ([name]) => fieldOf(name)?.group);
+  printParts(parts.toSpliced(1, 0, [null, await deliveryLines(topic, flags)]));
 }
 
 /** Members of a topic that a person reads otherwise than in JSON. */
@@ -191,13 +194,11 @@ async function addTopic(topic: string, flags: AddFlags): Promise<void> {
   printData(reply.json.secret);
 }
 
-/** Settings that decide how a reply is judged. */
-const judging = ['retryIf', 'deadIf', 'againIf', 'okStatus', 'emptyReply'];
-
 /** Says how the topic judges the replies that its rule distinguishes, and usual ones, where `given` changes
  *  that. */
 function sayVerdicts(topic: TopicJson, given: object): void {
-  if (topic.delivery !== 'push' || !judging.some((name) => name in given)) return;
+  if (topic.delivery !== 'push' || !Object.keys(given).some((name) => fieldOf(name)?.group === 'verdict'))
+    return;
   const rows = judgeSamples(topic).map(({ name, verdict, next }) => [
     escapeControls(excerpt(name, sampleMax)),
     verdict.outcome === 'failed' ? `failure: ${verdict.reason}` : outcomeWords[verdict.outcome],

@@ -110,9 +110,21 @@ export function printItems<Item>(items: readonly Item[], columns: Columns<Item>)
   printData(itemTable(items, columns));
 }
 
+export type Members = readonly (readonly [name: string, value: Cell])[];
+
 /** One record, one line per member. */
-export function printRecord(members: readonly (readonly [string, Cell])[]): void {
-  printData(tableOf(members.map(([name, value]) => [colors.dim(name), textOf(value)])));
+export const printRecord = (members: Members): void => printParts([[null, members]]);
+
+/** One record in parts: a blank line and a title before each part that has one. */
+export function printParts(parts: readonly (readonly [title: string | null, members: Members])[]): void {
+  printData(
+    tableOf(
+      parts.flatMap(([title, members]) => [
+        ...(title === null ? [] : [[''], [colors.bold(title)]]),
+        ...members.map(([name, value]) => [colors.dim(name), textOf(value)]),
+      ]),
+    ),
+  );
 }
 
 /** The parts that are not empty, with blanks between them. */

@@ -1,10 +1,10 @@
 // The topic fields as the page knows them. The build writes the list of core/topic/fields.ts into this file
 // (scripts/topic-form.ts), because that table has the parsers of all fields, which a page does not need.
 
+import type { FieldGroup } from '../../core/topic/field-kinds.ts';
 import type { TopicFieldName } from '../../core/topic/settings.ts';
 
 export type Delivery = 'push' | 'pull' | 'mq';
-export const groups = ['callback', 'retry', 'limits', 'after', 'people'] as const;
 
 /** One topic field. */
 export interface TopicFormField {
@@ -16,7 +16,9 @@ export interface TopicFormField {
   readonly choices?: readonly string[];
   /** as the API prints it */
   readonly byDefault: unknown;
-  readonly group: (typeof groups)[number];
+  readonly group: FieldGroup;
+  /** before the groups */
+  readonly isFirst: boolean;
   readonly isWide: boolean;
   /** a code, not words */
   readonly isMono: boolean;
@@ -27,6 +29,9 @@ export interface TopicFormField {
 }
 
 export declare const topicForm: readonly TopicFormField[];
+
+/** In the order of the table. */
+export const groups: readonly FieldGroup[] = [...new Set(topicForm.map(({ group }) => group))];
 
 export const isUsed = ({ usedBy }: Pick<TopicFormField, 'usedBy'>, delivery: Delivery): boolean =>
   usedBy?.includes(delivery) ?? true;

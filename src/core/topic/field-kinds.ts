@@ -61,16 +61,41 @@ export interface TopicField<T = unknown, Json = T> {
   readonly usedBy?: readonly Delivery[];
   /** a topic of another delivery may have a value, and keeps it */
   readonly isKept?: true;
-  /** group and look in the form of the console; absent from the form when absent */
-  readonly form?: FormPlace;
+  /** absent: of the topic itself, shown before the groups */
+  readonly group?: FieldGroup;
+  /** look in the form of the console */
+  readonly form?: FormLook;
 }
 
 export type Delivery = 'push' | 'pull' | 'mq';
-export type FormGroup = 'callback' | 'retry' | 'limits' | 'after' | 'people';
-/** `wide`: both columns; `mono`: a code, not words */
-export type FormPlace = `${FormGroup}${'' | ' wide'}${'' | ' mono'}`;
 
-export type More = Pick<TopicField, 'flag' | 'more' | 'defaultText' | 'usedBy' | 'isKept' | 'form'>;
+/** Titles of the groups in which help, manual and `dq topic get` show the fields, in this order. */
+export const fieldGroups = {
+  call: 'Call',
+  verdict: 'Verdict',
+  retry: 'Retries',
+  limits: 'Limits',
+  after: 'After the end',
+  alerts: 'Alerts and people',
+} as const;
+export type FieldGroup = keyof typeof fieldGroups;
+
+/** `first`: before the groups, which are folded; `wide`: both columns; `mono`: a code, not words */
+type LookWord = 'first' | 'wide' | 'mono';
+export type FormLook = LookWord | 'first wide' | 'wide mono' | 'first wide mono' | 'first mono';
+
+export type More = Pick<TopicField, 'flag' | 'more' | 'defaultText' | 'usedBy' | 'isKept' | 'group' | 'form'>;
+
+/** The items of each group, in the order of the groups; those without a group first, under null. */
+export function byGroup<T>(
+  items: readonly T[],
+  groupOf: (item: T) => FieldGroup | undefined,
+): readonly (readonly [title: string | null, items: readonly T[]])[] {
+  const groups = Object.entries(fieldGroups).map(([group, title]) => [group, title] as const);
+  return [[undefined, null] as const, ...groups]
+    .map(([group, title]) => [title, items.filter((item) => groupOf(item) === group)] as const)
+    .filter(([, own]) => own.length > 0);
+}
 
 /** All sentences of a field for the manual and /openapi.json. */
 export function textOf({ help, more, usedBy }: TopicField): string {

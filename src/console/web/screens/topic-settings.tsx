@@ -2,15 +2,16 @@
 // the members that were changed; dq checks them, and its errors appear at their fields.
 
 import { type ComponentChildren, Fragment } from 'preact';
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { ReplyOf } from '../../../contract/api/schema.ts';
 import type { TopicPreviewJson, testRuleSchema } from '../../../contract/api/topic.ts';
+import type { FieldGroup } from '../../../core/topic/field-kinds.ts';
 import type { TopicFieldName, TopicJson } from '../../../core/topic/settings.ts';
 import { CallError, call, type FieldError, topicPath } from '../api/call.ts';
 import { brokers, retryUnitMs } from '../api/session.ts';
 import { waitsOf } from '../backoff-waits.ts';
 import { Ladder } from '../charts/ladder.tsx';
-import { duration } from '../format.ts';
+import { dots, duration } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { Field, Form, Missing, requiredLabel, useLeaveCheck, usePreview } from '../parts/form.tsx';
 import {
@@ -219,6 +220,7 @@ export function TopicSettings({ topic, onSaved }: { topic: TopicJson; onSaved: (
           <Fields
             values={values}
             errors={shownErrors(rejection, preview, changed)}
+            rejection={rejection}
             change={setValues}
             note={<DestinationNote preview={preview} />}
           />
@@ -261,7 +263,7 @@ export function TopicSettings({ topic, onSaved }: { topic: TopicJson; onSaved: (
 const shownText = (text: string | undefined): string => text || '–';
 
 const differenceOf = ({ name }: FormField, before: Values, now: Values): Fact => [
-  t(`field_${name}`),
+  nameOf(name, now),
   `${shownText(before[name])} → ${shownText(now[name])}`,
   true,
 ];
@@ -283,7 +285,7 @@ function Theirs({
     <dl class="facts wide">
       {changed.map(({ name }) => (
         <Fragment key={name}>
-          <dt>{t(`field_${name}`)}</dt>
+          <dt>{nameOf(name, mine)}</dt>
           <dd>
             {t('their_value')} <span class="mono">{shownText(theirs[name])}</span>
             {mine[name] === theirs[name] ? null : (
@@ -349,7 +351,7 @@ export function NewTopic() {
   const given = fields.filter((field) => changed.includes(field) || needed.includes(field.name));
   const missing = [
     name === '' && t('name'),
-    ...needed.map((field) => (values[field] ?? '') === '' && labelOf(field, values)),
+    ...needed.map((field) => (values[field] ?? '') === '' && nameOf(field, values)),
   ];
   const json = { topic: name, ...membersOf(given, values) };
   useLeaveCheck(made === null && (name !== '' || changed.length > 0));
@@ -392,9 +394,10 @@ export function NewTopic() {
               onType={setName}
               wrong={errorOf(rejection.errors, 'topic')?.message}
             />
-            <NewFields
+            <Fields
               values={values}
               errors={shownErrors(rejection, preview, changed)}
+              rejection={rejection}
               change={setValues}
               note={<DestinationNote preview={preview} />}
             />
@@ -431,69 +434,82 @@ interface FieldsProps {
   readonly values: Values;
   readonly errors: readonly FieldError[];
   readonly change: (values: Values) => void;
+  /** of the last save; each opens the folds with its fields */
+  readonly rejection: Rejection;
   /** below the callback URL */
   readonly note: ComponentChildren;
-  readonly isNeeded?: boolean;
 }
 
-/** The fields that pass, by group; those of other deliveries are hidden. */
-const Fields = ({ only = () => true, ...props }: FieldsProps & { only?: (field: FormField) => boolean }) => (
+/** The fields that every topic needs, and the others in folded groups; those of other deliveries are hidden. */
+const Fields = (props: FieldsProps) => (
   <>
+    <FieldsOf fields={fields.filter(({ isFirst }) => isFirst)} {...props} />
     {groups.map((group) => (
-      <fieldset key={group}>
-        <legend>{t(`group_${group}`)}</legend>
-        {fields
-          .filter((field) => field.group === group && only(field))
-          .map((field) => (
-            <OneField key={field.name} field={field} {...props} />
-          ))}
-      </fieldset>
+      <Fold
+        key={group}
+        group={group}
+        fields={fields.filter((field) => field.group === group && !field.isFirst)}
+        {...props}
+      />
     ))}
   </>
 );
 
-function OneField({
-  field,
-  values,
-  errors,
-  change,
-  note,
-  isNeeded = false,
-}: FieldsProps & { field: FormField }) {
+/** Its title says what differs from the default. A mistake opens it, and it stays open when that is mended. */
+function Fold({
+  group,
+  fields: all,
+  ...props
+}: FieldsProps & { group: FieldGroup; fields: readonly FormField[] }) {
+  const { values, errors } = props;
+  const own = all.filter((field) => isShown(field, values));
+  const isWrong = own.some(({ name }) => errorOf(errors, name) !== undefined);
+  const [isOpen, setOpen] = useState(isWrong);
+  useEffect(() => setOpen((before) => before || isWrong), [isWrong, props.rejection]);
+  if (own.length === 0) return null;
+  const differs = own.filter(({ name }) => (values[name] ?? '') !== (defaults[name] ?? ''));
+  return (
+    <details class="wide fold" open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>
+        <b class={isWrong ? 'wrong' : ''}>{t(`group_${group}`)}</b>{' '}
+        <span class="faint">
+          {dots(...differs.map((field) => `${nameOf(field.name, values)} ${inTitle(field, values)}`.trim()))}
+        </span>
+      </summary>
+      <div class="form">
+        <FieldsOf fields={own} {...props} />
+      </div>
+    </details>
+  );
+}
+
+/** Headers by their names: the values can be credentials. A check is on. */
+function inTitle({ name, kind }: FormField, values: Values): string {
+  const text = shownText(values[name]);
+  if (kind === 'headers') return text.replace(/:.*$/gm, '').replaceAll('\n', ', ');
+  return kind === 'boolean' ? '' : text;
+}
+
+const FieldsOf = ({ fields: own, ...props }: FieldsProps & { fields: readonly FormField[] }) => (
+  <>
+    {own.map((field) => (
+      <OneField key={field.name} field={field} {...props} />
+    ))}
+  </>
+);
+
+function OneField({ field, values, errors, change, note }: FieldsProps & { field: FormField }) {
   if (!isShown(field, values)) return null;
   const label = labelOf(field.name, values);
   return (
     <FieldInput
       field={field}
-      label={isNeeded ? requiredLabel(label) : label}
+      label={neededBy[deliveryOf(values)].includes(field.name) ? requiredLabel(label) : label}
       value={values[field.name] ?? ''}
       errors={errors}
       change={(value) => change({ ...values, [field.name]: value })}
       note={field.name === 'callbackUrl' ? note : field.kind === 'broker' ? <BrokerNote /> : null}
     />
-  );
-}
-
-/** What a new topic is about. */
-const firstFields: readonly FormField['name'][] = ['callbackUrl', 'broker', 'to', 'retryIf', 'alertEmails'];
-
-/** The first fields, and the others folded: each of them has a default. A mistake opens them. */
-function NewFields(props: FieldsProps) {
-  const needed = neededBy[deliveryOf(props.values)];
-  const isFirst = ({ name }: FormField): boolean => firstFields.includes(name);
-  const isWrong = fields.some((field) => !isFirst(field) && errorOf(props.errors, field.name) !== undefined);
-  return (
-    <>
-      {fields.filter(isFirst).map((field) => (
-        <OneField key={field.name} field={field} {...props} isNeeded={needed.includes(field.name)} />
-      ))}
-      <details class="wide" open={isWrong || undefined}>
-        <summary>{t('more_settings')}</summary>
-        <div class="form">
-          <Fields {...props} only={(field) => !isFirst(field)} />
-        </div>
-      </details>
-    </>
   );
 }
 
@@ -505,6 +521,10 @@ function labelOf(name: FormField['name'], values: Values): string {
   const label = t(`field_${name}`);
   return type === undefined ? label : wordOf(`field_${name}_${type}`, label);
 }
+
+/** The label without its hint. */
+const nameOf = (name: FormField['name'], values: Values): string =>
+  labelOf(name, values).split(' · ', 1).join('');
 
 function BrokerNote() {
   return brokers().length === 0 ? <small>{t('no_brokers')}</small> : null;
@@ -592,9 +612,7 @@ function Beside({ values, children }: { values: Values; children?: ComponentChil
 }
 
 const ruleFields = ['deadIf', 'againIf', 'retryIf'] as const;
-const judgingFields = fields.filter(({ name }) =>
-  [...ruleFields, 'againAfter', 'okStatus', 'emptyReply'].some((judging) => judging === name),
-);
+const judgingFields = fields.filter(({ group }) => group === 'verdict');
 const verdictLooks = {
   dead: ['dead', 'verdict_dead'],
   again: ['retry', 'verdict_again'],

@@ -15,7 +15,9 @@ import type { RegistrySchema } from '../schema/registry-schema.ts';
 type TopicRow = RegistrySchema['topic'];
 
 const defaults = Object.entries(topicDefaults) as [keyof TopicSettings, unknown][];
-const settingNames = defaults.map(([name]) => name);
+/** In front of a row: they differ per topic, and the rest seldom does. */
+const ownNames = ['callbackUrl', 'title', 'owner'] as const;
+const settingNames = [...new Set([...ownNames, ...defaults.map(([name]) => name)])];
 /** A row holds all settings of the dq that wrote it, so a later default changes no topic. */
 const { headers: _, ...withoutHeaders } = topicDefaults;
 const plainDefaults = Object.entries(withoutHeaders) as [keyof TopicSettings, unknown][];
@@ -123,7 +125,7 @@ export function secretsOf(
   return orUnreadable(name, () => JSON.parse(cipher.decrypt(secrets, name)) as TopicSecret[]);
 }
 
-/** The first members of a settings document, which usually differ per topic. */
+/** The members of `ownNames` in a settings document. */
 const ownTexts = /^\{"callbackUrl":"(?:[^"\\]|\\.)*",(?:"(?:title|owner)":"(?:[^"\\]|\\.)*",)*(?=")/;
 
 /** The members after them. */
@@ -140,7 +142,7 @@ interface RestOfSettings {
 const keptRests = new Map<string, RestOfSettings>();
 
 function readSettings(settings: string): {
-  readonly texts: Partial<Pick<TopicSettings, 'callbackUrl' | 'title' | 'owner'>>;
+  readonly texts: Partial<Pick<TopicSettings, (typeof ownNames)[number]>>;
   readonly rest: RestOfSettings;
 } {
   const own = ownTexts.exec(settings)?.[0];
