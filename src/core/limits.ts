@@ -153,8 +153,10 @@ export const limits = {
   outcomeTopicsMax: 8,
   /** Of the reply and of the body that an outcome job brings, each. A reply is read to replyBytesMax. */
   outcomePartBytesMax: 64 * 1024,
-  /** Jobs whose bodies are read at once for their outcome jobs: a body can have 16 MiB. */
+  /** Jobs whose bodies one call reads at once for their outcome jobs, and the bytes that they may have by
+   *  limits.bodyBytes. Of a body longer than outcomePartBytesMax the outcome job keeps the length only. */
   outcomesReadAtOnce: 16,
+  outcomesReadBytesMax: 16 * 1024 * 1024,
   /** Strikes from which a job is isolated, and with which it is buried as poison. */
   strikesIsolated: 2,
   strikesPoison: 5,

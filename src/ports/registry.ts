@@ -16,7 +16,7 @@ import type { StatName } from '../core/series.ts';
 import type { SessionRecord, SignInLink } from '../core/session.ts';
 import type { ShardList } from '../core/shard-list.ts';
 import type { TokenRecord, TokenUse } from '../core/token.ts';
-import type { OutcomeField, OutcomeProblem } from '../core/topic/outcome-topics.ts';
+import type { OutcomeField, OutcomeProblem, OutcomeTopics } from '../core/topic/outcome-topics.ts';
 import type { TopicSecret } from '../core/topic/secrets.ts';
 import type { KnownTopic, Topic, TopicState } from '../core/topic/topic.ts';
 
@@ -65,7 +65,7 @@ export interface TopicChanges {
 }
 
 /** The readable part of a damaged stored topic. */
-export interface TopicRemains {
+export interface TopicRemains extends OutcomeTopics {
   readonly revision: number;
   /** null = unreadable */
   readonly secrets: readonly TopicSecret[] | null;
@@ -159,7 +159,7 @@ export interface Registry {
   read(record: TopicRecord): KnownTopic;
   /** null = no such topic. Rejects with the code `unreadable_topic` for a damaged one. */
   get(topic: string): Promise<Topic | null>;
-  /** The parts of an unreadable topic that replacing or removing it needs. */
+  /** The parts of an unreadable topic that replacing or removing it needs, and the ends of its jobs. */
   remains(topic: string): Promise<TopicRemains | null>;
   /** Compare-and-set of the state. The rest of the record stays unchanged, readable or not. */
   turn(topic: string, state: TopicState, expectedRevision: number): Promise<TurnOutcome>;

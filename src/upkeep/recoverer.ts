@@ -14,7 +14,7 @@ import type { RoleContext } from '../process/role.ts';
 import { Agent } from '../runtime/agent.ts';
 import { isDue, turnAfter } from '../runtime/loop.ts';
 import { monotonicNow } from '../runtime/time.ts';
-import { endWithOutcomes, type Topics } from '../use-cases/outcome-jobs.ts';
+import { endWithOutcomes } from '../use-cases/outcome-jobs.ts';
 import { ExpiredPulls, throwFailure } from './expired-pulls.ts';
 import { upkeepLimits } from './limits.ts';
 
@@ -141,26 +141,13 @@ export class Recoverer extends Agent {
     this.#ctx.log.notice('recoverer: recovered jobs', { returned });
   }
 
-  /** The topics as this process has read them. One that was removed, or that is unreadable, names no outcome
-   *  job: for ever it would keep its poison jobs reserved. */
-  #topics(): Topics {
-    const { topics } = this.#ctx;
-    if (!topics.isKnown) return topics;
-    return {
-      isKnown: true,
-      isUnreadable: (name) => topics.isUnreadable(name),
-      get: (name) => topics.get(name),
-      lookUp: async () => undefined,
-    };
-  }
-
   /** Rejects with StoreError when the store did not bury all: the next recover lists the rest again. */
   async #bury(leases: readonly Lease[]): Promise<void> {
     if (leases.length === 0) return;
     const { log, counters, metrics, store } = this.#ctx;
     const items = leases.map((lease) => ({ ...lease, reason: 'poison', attempt: null }) as const);
     const outcomes = await endWithOutcomes(
-      { ...this.#ctx, topics: this.#topics() },
+      this.#ctx,
       items,
       ({ reason }) => ({ reason, reply: null }),
       (its) => store.jobs.bury(its),

@@ -241,7 +241,10 @@ export function turnOffline(registry: Registry, name: string, expected: number |
 }
 
 /** null for an unknown topic; TopicRemains for one with an unreadable record. */
-export async function findTopic(registry: Registry, name: string): Promise<Topic | TopicRemains | null> {
+export async function findTopic(
+  registry: Pick<Registry, 'get' | 'remains'>,
+  name: string,
+): Promise<Topic | TopicRemains | null> {
   try {
     return await registry.get(name);
   } catch (error) {

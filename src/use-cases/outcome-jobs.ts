@@ -1,9 +1,11 @@
 // Makes the job that the end of another one pushes: its receiver gets the end, the reply and the body. The
 // store pushes it in the step that ends the job.
-// Invariant: where a topic names one, no end is written without it: a topic or a job that cannot be read
-// leaves the lease as it is. A body that is damaged does not: the outcome job then has none.
+// Invariant: where a topic names one, no end is written without it: while the registry or the job cannot be
+// read, the lease stays as it is. A record of a topic or a body that is damaged prevents no end: the record
+// still says which topics it names, and the outcome job has no body.
 
 import { isUtf8 } from 'node:buffer';
+import type { Config } from '../config/options.ts';
 import { webhookIdOf } from '../core/delivery.ts';
 import { formatInstant } from '../core/duration.ts';
 import { extensionOf, optionsIn } from '../core/extension.ts';
@@ -12,7 +14,9 @@ import { limits } from '../core/limits.ts';
 import type { OutcomeTopics } from '../core/topic/outcome-topics.ts';
 import type { Topic } from '../core/topic/topic.ts';
 import type { AckItem, JobStore, Outcome } from '../ports/job-store.ts';
+import type { Registry } from '../ports/registry.ts';
 import { failureCodeOf, StoreError, type StoreFailure } from '../ports/store-error.ts';
+import { findTopic } from './change-topic.ts';
 
 /** How a job ended. */
 export interface End {
@@ -37,16 +41,15 @@ type EndedJob = Pick<
 };
 
 /** The topics that this process knows. */
-export interface Topics {
-  readonly isKnown: boolean;
-  isUnreadable(topic: string): boolean;
+interface Topics {
   get(topic: string): (OutcomeTopics & Pick<Topic, 'delayMs' | 'priority'>) | undefined;
-  lookUp(topic: string): Promise<OutcomeTopics | undefined>;
 }
 
 /** What a process needs to complete an end. */
 interface Ending {
+  readonly config: Pick<Config, 'limits.bodyBytes'>;
   readonly topics: Topics;
+  readonly registry: Pick<Registry, 'get' | 'remains'>;
   readonly store: { readonly jobs: Pick<JobStore, 'get'> };
   readonly clock: { now(): number };
   readonly counters: { add(topic: string, name: 'pushed'): void };
@@ -57,7 +60,7 @@ const nameIn = (topic: OutcomeTopics, reason: BuryReason | null): string =>
 
 /** undefined: the topic of the job names none. */
 export function outcomeOf(
-  topics: Pick<Topics, 'get'>,
+  topics: Topics,
   topic: OutcomeTopics,
   job: EndedJob,
   end: End,
@@ -122,12 +125,17 @@ export async function endWithOutcomes<I extends Lease & Pick<AckItem, 'attempt'>
   endOf: (item: I) => Pick<End, 'reason' | 'reply'>,
   end: (items: readonly (I & Pick<AckItem, 'outcome'>)[]) => Promise<readonly O[]>,
 ): Promise<readonly (O | Unwritten)[]> {
+  const most = Math.floor(limits.outcomesReadBytesMax / ending.config['limits.bodyBytes']);
+  const atOnce = Math.max(1, Math.min(limits.outcomesReadAtOnce, most));
   const results: (O | Unwritten)[] = [];
+  const topics = await topicsOf(ending, items);
   let ready: Completed<I>[] = [];
   let bytes = 0;
-  for (let at = 0; at < items.length; at += limits.outcomesReadAtOnce) {
-    const next = items.slice(at, at + limits.outcomesReadAtOnce);
-    const found = await Promise.all(next.map((item) => completed(ending, item, endOf(item))));
+  for (let at = 0; at < items.length; at += atOnce) {
+    const next = items.slice(at, at + atOnce);
+    const found = await Promise.all(
+      next.map((item) => completed(ending, topics.get(item.topic), item, endOf(item))),
+    );
     for (const { item } of found) bytes += item?.outcome?.job.body.length ?? 0;
     ready.push(...found);
     if (bytes < limits.pushBatchBytesMax && at + next.length < items.length) continue;
@@ -163,31 +171,41 @@ type Completed<I> =
 
 async function completed<I extends Lease & Pick<AckItem, 'attempt'>>(
   { topics, store, clock }: Ending,
+  topic: OutcomeTopics | StoreFailure | null | undefined,
   item: I,
   { reason, reply }: Pick<End, 'reason' | 'reply'>,
 ): Promise<Completed<I>> {
+  if (topic === null || topic === undefined) return { item };
+  if ('kind' in topic) return { unwritten: topic };
   try {
-    const topic = topics.get(item.topic) ?? (await lookedUp(topics, item.topic));
-    if (topic === undefined || nameIn(topic, reason) === '') return { item };
+    if (nameIn(topic, reason) === '') return { item };
     const job = await readJob(store.jobs, { topic: item.topic, id: item.id });
     if (job?.version !== item.version) return { unwritten: { kind: 'lease_lost' } };
     const attempt = item.attempt?.attempt ?? job.failures;
     const how = { reason, attempt, at: clock.now(), status: null, reply };
     return { item: { ...item, outcome: outcomeOf(topics, topic, job, how) } };
   } catch (error) {
-    if (!(error instanceof StoreError)) throw error;
-    return { unwritten: { kind: 'not_stored', code: error.failure.code } };
+    return { unwritten: notStored(error) };
   }
 }
 
-/** While the registry does not answer, a topic that it did not have before has no settings. */
-async function lookedUp(topics: Topics, name: string): Promise<OutcomeTopics | undefined> {
-  try {
-    return await topics.lookUp(name);
-  } catch (error) {
-    if (topics.isKnown && !topics.isUnreadable(name)) return undefined;
-    throw error;
-  }
+/** The topics of the items; null: there is none. Each that this process does not know is read once: after a
+ *  start without the registry, or since a moment ago, it may name one all the same. */
+async function topicsOf(
+  { topics, registry }: Ending,
+  items: readonly Lease[],
+): Promise<ReadonlyMap<string, OutcomeTopics | StoreFailure | null>> {
+  const names = new Set(items.map(({ topic }) => topic));
+  const found = [...names].map(async (name) => {
+    const topic = topics.get(name) ?? (await findTopic(registry, name).catch(notStored));
+    return [name, topic] as const;
+  });
+  return new Map(await Promise.all(found));
+}
+
+function notStored(error: unknown): StoreFailure {
+  if (!(error instanceof StoreError)) throw error;
+  return { kind: 'not_stored', code: error.failure.code };
 }
 
 /** How a store rejects the read of a damaged job. A repeat would be rejected, too. */

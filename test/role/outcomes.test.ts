@@ -1,5 +1,5 @@
 // Outcome jobs from the ends of calls, leases and burials, and the registration of their topics.
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { extensionOf } from '../../src/core/extension.ts';
 import { type JobKey, pullOwner } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
@@ -142,17 +142,16 @@ describe('dq-upkeep', () => {
     expect(await stateOf(rig, 't')).toBe('dead');
   });
 
-  it('buries a poison job of an unreadable topic, and asks the registry nothing', async () => {
+  it('pushes the job that a damaged record of the topic of a poison job still names', async () => {
     const rig = await startRig({ recoverHoldMs: 0 });
     await almostPoison(rig);
     damage(rig, 'settings', 'torn');
     await rig.topics.refresh();
     expect(rig.topics.isUnreadable('t')).toBe(true);
-    const lookUp = vi.spyOn(rig.topics, 'lookUp');
     await rig.run(createUpkeep(rig.context()));
     tellDeath(rig);
-    await until('the dead letter', async () => (await stateOf(rig, 't')) === 'dead');
-    expect(lookUp).not.toHaveBeenCalled();
+    expect((await follows(rig, 'dead')).json).toMatchObject({ type: 'dq.dead', reason: 'poison' });
+    expect(await stateOf(rig, 't')).toBe('dead');
   });
 
   it('ends the expired leases of pulled jobs while a poison job cannot be read', async () => {
@@ -199,19 +198,58 @@ describe('a pulled job', () => {
   });
 });
 
-it('an end of a removed topic does not wait for the registry; one of an unreadable topic does', async () => {
-  const rig = await startRig();
-  const away = new StoreError({ kind: 'not_stored', code: 'busy' });
-  const lookUp = () => Promise.reject(away);
-  const end = (isUnreadable: boolean) => {
-    const topics = { isKnown: true, isUnreadable: () => isUnreadable, get: () => undefined, lookUp };
-    const ending = { ...rig.context(), topics, store: rig.store };
-    const lease = { topic: 't', id: 'a', version: 1, token: 2, attempt: null };
-    const how = () => ({ reason: null, reply: null });
-    return endWithOutcomes(ending, [lease], how, (items) => rig.store.jobs.ack(items));
-  };
-  expect(await end(false)).toEqual([{ kind: 'lease_lost' }]);
-  expect(await end(true)).toEqual([{ kind: 'not_stored', code: 'busy' }]);
+describe('the end of a pulled job whose topic this process does not know', () => {
+  /** Acks a lease of topic t: `t` names `next` in onDone. */
+  async function acked(change: (rig: Rig) => Promise<unknown>) {
+    const rig = await startRig();
+    await rig.topic('next', '', noCall);
+    await rig.topic('t', '', { ...noCall, onDone: 'next' });
+    await rig.push('t', 'a');
+    const others = { room: 1, leaseMs: 60_000 };
+    const asked = { owner: pullOwner, max: 1, others, topics: new Map() };
+    const [lease] = (await rig.store.jobs.reserve(0, asked)).jobs;
+    if (lease === undefined) throw new Error('no lease');
+    await change(rig);
+    const items = [{ topic: 't', id: 'a', version: lease.version, token: lease.token, isPulled: true }];
+    const end = (topics: Pick<Rig['topics'], 'get'>, registry = rig.registry) =>
+      endWithOutcomes(
+        { ...rig.context(), topics, registry },
+        items.map((item) => ({ ...item, attempt: null })),
+        () => ({ reason: null, reply: null }),
+        (its) => rig.store.jobs.ack(its),
+      );
+    return { rig, end };
+  }
+
+  it('waits for the registry, which may know it', async () => {
+    const { rig, end } = await acked(async () => {});
+    const away = async () => Promise.reject(new StoreError({ kind: 'not_stored', code: 'busy' }));
+    const silent = Object.assign(Object.create(rig.registry), { get: away });
+    expect(await end(new Map(), silent)).toEqual([{ kind: 'not_stored', code: 'busy' }]);
+    expect((await rig.store.jobs.get({ topic: 't', id: 'a' }))?.state).toBe('reserved');
+    expect(await end(new Map())).toEqual([{ kind: 'acked' }]);
+    expect((await follows(rig, 'next')).json).toMatchObject({ type: 'dq.done', id: 'a' });
+  });
+
+  it('pushes the job that a damaged record of it still names', async () => {
+    const { rig, end } = await acked(async (rig) => {
+      damage(rig, 'settings', 'torn');
+      await rig.topics.refresh();
+    });
+    expect(rig.topics.isUnreadable('t')).toBe(true);
+    expect(await end(rig.topics)).toEqual([{ kind: 'acked' }]);
+    expect((await follows(rig, 'next')).json).toMatchObject({ type: 'dq.done', id: 'a' });
+  });
+
+  it('pushes nothing where the topic was removed', async () => {
+    const { rig, end } = await acked(async ({ registry, topics }) => {
+      const known = await registry.get('t');
+      await registry.remove('t', known?.revision ?? 0);
+      await topics.refresh();
+    });
+    expect(await end(rig.topics)).toEqual([{ kind: 'acked' }]);
+    expect((await rig.store.jobs.search({ topic: 'next' }, 1, null)).items).toEqual([]);
+  });
 });
 
 describe('registration', () => {

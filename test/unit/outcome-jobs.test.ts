@@ -8,7 +8,7 @@ import { endWithOutcomes } from '../../src/use-cases/outcome-jobs.ts';
 const none = { onDone: '', onDead: '', delayMs: 0, priority: 'normal' } as const;
 
 /** Acks n leases of a topic; returns the outcome bytes of each write, and the most bodies read at once. */
-async function ackOf(n: number, onDone: string) {
+async function ackOf(n: number, onDone: string, bodyBytesMax = 256 * 1024) {
   const writes: { readonly items: number; readonly bytes: number }[] = [];
   let [reading, readAtOnce] = [0, 0];
   const get = async ({ topic, id }: JobKey): Promise<JobSnapshot> => {
@@ -29,12 +29,9 @@ async function ackOf(n: number, onDone: string) {
   }));
   const results = await endWithOutcomes(
     {
-      topics: {
-        get: (name) => topics.get(name),
-        lookUp: async () => undefined,
-        isKnown: true,
-        isUnreadable: () => false,
-      },
+      config: { 'limits.bodyBytes': bodyBytesMax },
+      topics,
+      registry: { get: async () => null, remains: async () => null },
       counters: { add: () => {} },
       store: { jobs: { get } },
       clock: { now: () => 1 },
@@ -58,6 +55,10 @@ describe('endWithOutcomes', () => {
     const most = limits.pushBatchBytesMax + limits.outcomesReadAtOnce * perJob;
     expect(Math.max(...writes.map(({ bytes }) => bytes))).toBeLessThan(most);
     expect(readAtOnce).toBe(limits.outcomesReadAtOnce);
+  });
+
+  it('reads few bodies at once where they may be long', async () => {
+    expect((await ackOf(10, 'done', 16 * 1024 * 1024)).readAtOnce).toBe(1);
   });
 
   it('ends the leases of topics that name none in one write, without reading a job', async () => {

@@ -87,6 +87,7 @@ async function readResult(given: string): Promise<unknown> {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new Exit('usage', `--result: ${messageOf(error)}`, { cause: error });
+    const remedy = `write JSON, a text in quotes: '"done"'`;
+    throw new Exit('usage', `--result: ${messageOf(error)}; ${remedy}`, { cause: error });
   }
 }

@@ -39,7 +39,7 @@ export const unreadableCases: readonly RegistryCase[] = [
         expect([a, b]).toEqual([failure, whole]);
         expect(await failureOf(registry.get('a'))).toEqual(failure);
         const secrets = column === 'secrets' ? null : draft('a').secrets;
-        expect(await registry.remains('a')).toEqual({ revision: 1, secrets });
+        expect(await registry.remains('a')).toEqual({ revision: 1, secrets, onDone: '', onDead: '' });
         expect(await registry.remains('none')).toBeNull();
         expect(await registry.turn('a', 'offline', 9)).toEqual({ kind: 'changed' });
         expect(await registry.turn('a', 'offline', 1)).toEqual({ kind: 'updated', revision: 3 });

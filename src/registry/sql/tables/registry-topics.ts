@@ -41,7 +41,9 @@ export function topicVerbs(
     remains: (topic) =>
       db.read(async (tables) => {
         const row = await find(tables, topic);
-        return row === null ? null : { revision: row.revision, secrets: readableSecrets(row, cipher()) };
+        if (row === null) return null;
+        const { revision, on_done: onDone, on_dead: onDead } = row;
+        return { revision, secrets: readableSecrets(row, cipher()), onDone, onDead };
       }),
     turn: (topic, state, expectedRevision) =>
       db.change(async (trx, draw) => {
