@@ -71,26 +71,19 @@ export interface ContentTerms {
   readonly bodyBytesMax: number;
 }
 
-/** What a push is judged by, beside its topic. */
-export interface PushTerms extends ContentTerms {
-  /** history.retention, ms */
-  readonly historyMs: number;
-}
-
 /** `nowMs`: for a caller that has already read the storage clock. */
 export function pushTerms(
   role: {
     readonly clock: { now(): number };
-    readonly config: Pick<Config, 'limits.bodyBytes' | 'history.retention'>;
+    readonly config: Pick<Config, 'limits.bodyBytes'>;
   },
   nowMs = role.clock.now(),
-): PushTerms {
-  const { config } = role;
-  return { nowMs, bodyBytesMax: config['limits.bodyBytes'], historyMs: config['history.retention'] };
+): ContentTerms {
+  return { nowMs, bodyBytesMax: role.config['limits.bodyBytes'] };
 }
 
 /** Returns the job of a valid request; throws DqError for an invalid one. */
-export function acceptJob(request: PushRequest, topic: PlainTopic, terms: PushTerms): PushJob {
+export function acceptJob(request: PushRequest, topic: PlainTopic, terms: ContentTerms): PushJob {
   const { nowMs } = terms;
   const id = request.id ?? newJobId();
   if (request.id !== undefined) {
@@ -109,7 +102,7 @@ export function acceptJob(request: PushRequest, topic: PlainTopic, terms: PushTe
     id,
     when,
     mode,
-    windowMs: readPushWindow(request, topic, terms),
+    windowMs: readPushWindow(request, topic),
     priority: topic.priority,
     contentType: request.contentType,
     body: request.body,
@@ -121,20 +114,16 @@ export function acceptJob(request: PushRequest, topic: PlainTopic, terms: PushTe
 }
 
 /** undefined: without a window. No job has ended under an id that dq makes. Throws DqError. */
-function readPushWindow(
-  { id, idempotency }: PushRequest,
-  topic: PlainTopic,
-  { historyMs }: PushTerms,
-): number | undefined {
+function readPushWindow({ id, idempotency }: PushRequest, topic: PlainTopic): number | undefined {
   if (idempotency === undefined) return id === undefined ? undefined : topic.idempotencyMs || undefined;
   const errors = new FieldErrors();
   const asked = readWindow(idempotency, 'idempotency', errors, Number.POSITIVE_INFINITY) ?? 0;
   errors.throwIfAny();
-  // A producer does not fail when an operator lowers the retention.
-  const windowMs = Math.min(asked, historyMs);
-  if (id === undefined && windowMs !== 0)
+  if (id === undefined && asked !== 0)
     throw invalidField('idempotency', 'needs an id; dq recognises a repeat by it');
-  return windowMs || undefined;
+  // Not bounded by history.retention: a producer does not fail when an operator lowers that, and a dead
+  // letter is kept for dead.retention. Stores have 6 bytes for it.
+  return Math.min(asked, limits.delayMsMax) || undefined;
 }
 
 /** null: without options. Throws DqError. */

@@ -139,7 +139,6 @@ export class Producers {
       job = acceptJob(request, known, {
         nowMs: wallNow(),
         bodyBytesMax: Number.MAX_SAFE_INTEGER,
-        historyMs: this.#scene.config['history.retention'],
       });
     } catch (error) {
       if (!(error instanceof DqError)) throw error;
