@@ -20,7 +20,7 @@ export interface JobOptions {
   readonly deadline?: number | undefined;
   /** of the producer */
   readonly trace?: TraceContext | undefined;
-  /** how often the job was snoozed; absent: never */
+  /** how often the job was snoozed since its push or its last requeue; absent: never */
   readonly again?: number | undefined;
   /** Of an edited job: the origin from which `webhook-id` derives. The edit gave the job a new origin,
    *  because all versions of one origin have one body. */
@@ -100,8 +100,12 @@ export function replaceOptions(
 export const withAgain = (extension: Buffer | undefined, again: number): Buffer =>
   replaceOptions(extension, { again }) as Buffer;
 
+/** The block that an edit gives, with the number of snoozes of the stored block; null: no option is left. */
+export const withAgainOf = (stored: Uint8Array | null, given: Uint8Array | null): Buffer | null =>
+  replaceOptions(given, { again: optionsIn(stored).again });
+
 /** The block as the push or the edit brought it, without the number of snoozes; null: no option is left. */
-export const pushedExtension = (extension: Buffer | null): Buffer | null =>
+export const pushedExtension = (extension: Uint8Array | null): Buffer | null =>
   replaceOptions(extension, { again: undefined });
 
 const none: JobOptions = {};

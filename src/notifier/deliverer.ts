@@ -216,8 +216,7 @@ export class Deliverer {
     const topic = withOptions(current, options);
     const call = { attempt: attemptNumber, nowMs: storageNow(held) };
     const judged = judge(topic, rules, call, outcome);
-    // Of a snooze: this one counted. Stored with a snooze and a retry. A bury keeps the number before, so
-    // after a requeue the next snooze has the same one.
+    // Of a snooze: this one counted. Stored with a snooze and a retry; a requeue begins again.
     const again = judged.outcome === 'again' ? (options.again ?? 0) + 1 : 0;
     const extension = again === 0 ? undefined : withAgain(job.extension, again);
     const verdict = withAgainLimit(judged, again);

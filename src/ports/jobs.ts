@@ -155,7 +155,7 @@ export type RescheduleOutcome =
   | StoreFailure;
 
 export type RequeueOutcome =
-  /** dead → ready, due now; failures and strikes 0, no attempts; an owed alert stays owed */
+  /** dead → ready, due now; failures, strikes and snoozes 0, no attempts; an owed alert stays owed */
   | ({ readonly kind: 'requeued' } & Reversioned)
   | { readonly kind: 'not_dead'; readonly state: 'delayed' | 'ready' | 'reserved' }
   | { readonly kind: 'absent' }
@@ -176,8 +176,8 @@ export interface EditItem extends JobKey, PushedParts {
 
 export type EditOutcome =
   /** delayed or ready → delayed or ready, as a new version of a new origin, with these parts; failures,
-   *  strikes and attempts stay. requeue: dead → delayed or ready, failures and strikes 0; attempts stay, and
-   *  an owed alert stays owed. */
+   *  strikes, snoozes (whatever the given options say) and attempts stay. requeue: dead → delayed or ready,
+   *  failures, strikes and snoozes 0; attempts stay, and an owed alert stays owed. */
   | ({ readonly kind: 'edited'; readonly state: 'delayed' | 'ready' } & Reversioned)
   /** reserved: its attempt may be running */
   | { readonly kind: 'in_flight' }

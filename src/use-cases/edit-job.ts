@@ -49,6 +49,8 @@ export function acceptEdit(
     extension: replaceOptions(extension, {
       ...options,
       webhookOrigin: newWebhookId ? undefined : webhookOriginOf(job),
+      // The store keeps it: the job may have been snoozed again.
+      again: undefined,
     }),
     when,
     requeue,

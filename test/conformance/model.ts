@@ -4,7 +4,7 @@
 // model-store.ts adds the port; mutants/ replaces single methods, so they are small.
 
 import { lastAttemptOf } from '../../src/core/earlier-attempts.ts';
-import { optionsIn } from '../../src/core/extension.ts';
+import { optionsIn, pushedExtension, withAgainOf } from '../../src/core/extension.ts';
 import { horizonEndsMs } from '../../src/core/horizon.ts';
 import type {
   AttemptRecord,
@@ -200,8 +200,7 @@ export class Model extends ModelState {
     job.origin = this.draw();
     job.version = this.draw();
     Object.assign(job, { priority, contentType, body: Buffer.from(body) }, requeue ? untried : {});
-    if (extension === null) delete job.extension;
-    else job.extension = extension;
+    this.setOptions(job, withAgainOf(requeue ? null : (job.extension ?? null), extension));
     const unchanged = requeue ? this.now() : job.dueAt;
     this.schedule(job, when === null ? unchanged : this.dueWhen(when));
     this.jobs.set(this.nameOf(job), job);
@@ -443,6 +442,12 @@ export class Model extends ModelState {
   revive(job: ModelJob): void {
     this.makeAnew(job, this.now());
     Object.assign(job, untried);
+    this.setOptions(job, pushedExtension(job.extension ?? null));
+  }
+
+  setOptions(job: ModelJob, extension: Buffer | null): void {
+    if (extension === null) delete job.extension;
+    else job.extension = extension;
   }
 
   purge(found: readonly ModelJob[], max: number): { purged: number; more: boolean } {

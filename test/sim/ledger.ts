@@ -597,15 +597,10 @@ export class Ledger {
     this.#check(isRight, '1 one state', () => `edit of ${entry.key}: ${kind}; ${describe(entry)}`);
     if (kind !== 'edited') return;
     this.#move({ verb: 'edit', entry: { ...entry } }, entry, outcome);
-    if (item.requeue) {
-      entry.failures = 0;
-      entry.strikes = 0;
-    }
+    if (item.requeue) this.#startAgain(entry);
     entry.body = Buffer.from(item.body);
     // Only a version that is not its origin tells that an operator moved the job.
     entry.origin = 0;
-    // Its options are those that the caller read: a snooze since then keeps the version.
-    entry.again = null;
     const edits = this.#editedBodies.get(entry.tag) ?? [];
     this.#editedBodies.set(entry.tag, [...edits, { version: outcome.version, body: entry.body }]);
   }
@@ -651,11 +646,14 @@ export class Ledger {
     entry.dueAt = to.dueAt;
     entry.isDueKnown = true;
     entry.state = 'live';
-    if (touch.verb === 'requeue') {
-      entry.failures = 0;
-      entry.strikes = 0;
-    }
+    if (touch.verb === 'requeue') this.#startAgain(entry);
     this.#tell(`The store ${touch.verb}s ${entry.key}, ${inTime(entry.dueAt - this.#wall)}.`);
+  }
+
+  #startAgain(entry: Entry): void {
+    entry.failures = 0;
+    entry.strikes = 0;
+    entry.again = 0;
   }
 
   #touched(touch: Touch): void {

@@ -83,7 +83,10 @@ export class PullCalls {
   ): Promise<readonly LeaseResult[]> {
     const { outcomePartBytesMax } = limits;
     if (result !== null && result.length > outcomePartBytesMax)
-      throw new DqError('body_too_large', `result: must be at most ${outcomePartBytesMax} bytes; give a reference instead`);
+      throw new DqError(
+        'body_too_large',
+        `result: must be at most ${outcomePartBytesMax} bytes; give a reference instead`,
+      );
     return this.#each(texts, mayTouch, (mine) => this.#leases.ack(mine, result));
   }
 

@@ -1,6 +1,7 @@
 // Dead letters: list, requeue and purge, with filters, bounds and alerts that stay owed.
 
 import { expect } from 'vitest';
+import { extensionOf } from '../../../src/core/extension.ts';
 import { limits } from '../../../src/core/limits.ts';
 import type { DeadFilter, DeadLetter, Page } from '../../../src/ports/job-store.ts';
 import { redisLimits } from '../../../src/store/redis/limits.ts';
@@ -181,6 +182,21 @@ export const deadCases: readonly Case[] = [
     });
     await trial.lost(job);
     expect(await trial.ack(again)).toEqual({ kind: 'acked' });
+  }),
+
+  fact('dead requeue: the number of snoozes begins again, and other options stay', async (trial) => {
+    for (const [id, given] of [
+      ['1', { maxAttempts: 1 }],
+      ['2', {}],
+    ] as const) {
+      await trial.buried(id, { extension: extensionOf({ ...given, again: 9_999 }) });
+      if (id === '1') await trial.dead.requeue({}, 10);
+      else await trial.jobs.requeue([{ topic: 't', id }]);
+      const { extension, body } = await trial.known(id);
+      expect(extension ?? null).toEqual(extensionOf(given));
+      expect(body.length).toBeGreaterThan(0);
+      expect(await trial.ack(await trial.lease())).toEqual({ kind: 'acked' });
+    }
   }),
 
   fact('dead requeue: the alert stays owed, and the next death owes another', async (trial) => {

@@ -1,7 +1,7 @@
 // edit of one job: from each state, what it changes and what it keeps, and old leases.
 
 import { expect } from 'vitest';
-import { extensionOf, optionsIn, webhookOriginOf } from '../../../src/core/extension.ts';
+import { extensionOf, optionsIn, webhookOriginOf, withAgain } from '../../../src/core/extension.ts';
 import type { EditItem, EditOutcome } from '../../../src/ports/job-store.ts';
 import {
   type Case,
@@ -160,6 +160,25 @@ export const editCases: readonly Case[] = [
     });
     await trial.lost(job);
     expect(await trial.ack(again)).toEqual({ kind: 'acked' });
+  }),
+
+  fact('edit: keeps the number of snoozes that the job has by now', async (trial) => {
+    const extension = extensionOf({ maxAttempts: 3, again: 2 });
+    const read = await trial.reserved('1', { extension });
+    await trial.retry(read, farOffMs, null, withAgain(read.extension, 3));
+    for (const given of [extension, null]) {
+      await edit(trial, { extension: given });
+      const { again, maxAttempts } = optionsIn((await trial.known('1')).extension);
+      expect([again, maxAttempts]).toEqual([3, given === null ? undefined : 3]);
+    }
+    await edit(trial, { extension: extensionOf({ deadline: dueAfter(trial.now, 2 * farOffMs) }) });
+    expect(optionsIn((await trial.known('1')).extension)).toMatchObject({ again: 3 });
+  }),
+
+  fact('edit with requeue: the number of snoozes begins again', async (trial) => {
+    await trial.buried('1', { extension: extensionOf({ again: 9_999 }) });
+    await edit(trial, { requeue: true });
+    expect(optionsIn((await trial.known('1')).extension).again).toBeUndefined();
   }),
 
   fact('edit with requeue: the attempts can begin later', async (trial) => {

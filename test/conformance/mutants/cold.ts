@@ -44,6 +44,17 @@ const deadMutants: readonly Mutant[] = mutants({
   'moment: lies above all numbers from before it and below all later ones': {
     'a moment draws no number': change('moment', (_, m) => () => ({ model: m.counter })),
   },
+  'dead requeue: the number of snoozes begins again, and other options stay': {
+    'requeue keeps the number of snoozes': change('revive', (right, m) => (job) => {
+      const { extension = null } = job;
+      right(job);
+      m.setOptions(job, extension);
+    }),
+    'requeue drops the options of the job': change('revive', (right, m) => (job) => {
+      right(job);
+      m.setOptions(job, null);
+    }),
+  },
   'dead requeue: the alert stays owed, and the next death owes another': {
     'requeue removes the owed alert': change('revive', (right, m) => (job) => {
       m.alerts.delete(job.version);

@@ -1,5 +1,6 @@
 // Mistakes of edit.
 
+import { withAgainOf } from '../../../src/core/extension.ts';
 import { change, type Mutant, mutants } from './mutant.ts';
 
 const requeued = 'edit with requeue: a dead letter is ready with the new content, in one step';
@@ -45,6 +46,19 @@ export const editMutants: readonly Mutant[] = mutants({
       right(job, state);
       const ended = m.ended.get(m.nameOf(job));
       if (ended !== undefined) m.ended.set(m.nameOf(job), { ...ended, origin: job.origin });
+    }),
+  },
+  'edit: keeps the number of snoozes that the job has by now': {
+    'edit stores the number that its caller read': change('renew', (right, m) => (job, item) => {
+      right(job, item);
+      m.setOptions(job, item.extension);
+    }),
+  },
+  'edit with requeue: the number of snoozes begins again': {
+    'edit with requeue keeps the number of snoozes': change('renew', (right, m) => (job, item) => {
+      const { extension = null } = job;
+      right(job, item);
+      m.setOptions(job, withAgainOf(extension, item.extension));
     }),
   },
   [kept('delayed')]: {

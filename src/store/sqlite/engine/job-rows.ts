@@ -3,7 +3,7 @@
 // `body`, a row in `attempts` only after a failed attempt; its tally changes in the same transaction.
 // Writes run by get(), which returns nothing: run() makes an object of two numbers, 1 µs of an ack's 12.
 
-import { webhookOriginOf } from '../../../core/extension.ts';
+import { optionsIn, pushedExtension, webhookOriginOf, withAgainOf } from '../../../core/extension.ts';
 import {
   type AttemptRecord,
   type EndState,
@@ -319,8 +319,11 @@ export class JobRows {
   /** The block that names it leaves the row. Only versions after a push can be edited ones. */
   #webhookOrigin({ n, version, origin }: JobRow): number {
     if (version === origin) return origin;
-    const [extension] = this.#readExtension.get(n) as [Uint8Array | null];
-    return webhookOriginOf({ origin, extension });
+    return webhookOriginOf({ origin, extension: this.#extensionOf(n) });
+  }
+
+  #extensionOf(n: number): Uint8Array | null {
+    return (this.#readExtension.get(n) as [Uint8Array | null])[0];
   }
 
   /** The job lives elsewhere: its row goes without a history entry. */
@@ -366,15 +369,23 @@ export class JobRows {
     this.#arrives(row.topic, prio, to.state, to.due);
   }
 
-  /** Delayed or ready with other content. */
+  /** Delayed or ready with other content. The number of snoozes stays, but for a dead letter: a snooze
+   *  changes no version, so the caller may have read an older one. */
   edit(row: JobRow, to: Waiting, { origin, prio, contentType, extension, body }: Edited): void {
-    this.#toEdited.get(origin, prio, contentType, extension, row.n);
+    const snoozed = row.state === dead ? null : this.#extensionOf(row.n);
+    this.#toEdited.get(origin, prio, contentType, withAgainOf(snoozed, extension), row.n);
     this.#renewBody.get(row.n, body);
     this.wait(row, to, prio);
   }
 
+  /** The number of snoozes begins again. */
+  forgetSnoozes(row: JobRow): void {
+    const extension = this.#extensionOf(row.n);
+    if (optionsIn(extension).again !== undefined) this.setOptions(row, pushedExtension(extension));
+  }
+
   /** Replaces the options of the job (extension.ts). */
-  setOptions(row: JobRow, extension: Buffer): void {
+  setOptions(row: JobRow, extension: Buffer | null): void {
     this.#setOptions.get(extension, row.n);
   }
 

@@ -8,7 +8,8 @@
 --   5 another version, 6 not dead), version, due, state (before; edited: after), change (edited; journal)
 -- @writes its set, body, then record, its new set; numbers last
 -- @include list, clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing
--- Why: all versions of one origin have one body, so that a journal may merge their changes in any order. Two
+-- Why: the number of snoozes stays, because a snooze changes no version: the caller may have read an older
+--   one. A requeue begins at 0. All versions of one origin have one body, so that a journal may merge their changes in any order. Two
 --   numbers are drawn: a version that is not its origin may have attempts, and a due time after its deadline.
 local function kind_of(job, version, requeues)
   if must_wait(version) then return 4 end
@@ -30,10 +31,12 @@ local function edit(job, due, flags, tail, apart)
   local f = field_of(job.no, job.tid)
   if apart ~= '' then call('HSET', P .. ':b', f, apart)
   elseif job.apart then call('HDEL', P .. ':b', f) end
+  local again = job.state ~= 3 and option_of(job, 7, 4)
   if job.state == 3 then job.failures, job.strikes = 0, 0 end
   job.origin = draw()
   job.version = draw()
   job.due, job.flags, job.tail, job.prio = due, flags, tail, flags % 4
+  if again or option_of(job, 7, 4) then set_again(job, again) end
   write_record(job)
   wait_again(job)
 end

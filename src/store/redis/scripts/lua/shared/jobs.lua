@@ -150,10 +150,11 @@ local function content_at(job) return job.flags >= 128 and 3 + struct.unpack('>I
 -- The extension block; '' = none.
 local function extension_of(job) return tail_of(job):sub(3, content_at(job) - 1) end
 
--- Replaces the extension block.
+-- Replaces the extension block; '' = none.
 local function set_extension(job, block)
-  job.tail = struct.pack('>I2c0', #block, block) .. tail_of(job):sub(content_at(job))
-  if job.flags < 128 then job.flags = job.flags + 128 end
+  local content = tail_of(job):sub(content_at(job))
+  job.tail = block == '' and content or struct.pack('>I2c0', #block, block) .. content
+  job.flags = job.flags % 128 + (block == '' and 0 or 128)
 end
 
 -- The value of an option in the extension block (extension.ts), if it has so many bytes; nil = none.
@@ -164,6 +165,20 @@ local function option_of(job, wanted, bytes)
     if kind == wanted and length == bytes and at + 1 + bytes < content then return tail:sub(at + 2, at + 1 + bytes) end
     at = at + 2 + length
   end
+end
+
+-- Replaces the number of snoozes in the extension block (option 7, 4 bytes); nil = none.
+local function set_again(job, again)
+  local block, kept, at = extension_of(job), {}, 1
+  while at < #block do
+    local kind, length = block:byte(at, at + 1)
+    local next_at = at + 2 + length
+    if next_at > #block + 1 then break end
+    if kind ~= 7 then kept[#kept + 1] = block:sub(at, next_at - 1) end
+    at = next_at
+  end
+  if again then kept[#kept + 1] = '\7\4' .. again end
+  set_extension(job, table.concat(kept))
 end
 
 -- The job's own lease (ms); nil = none.

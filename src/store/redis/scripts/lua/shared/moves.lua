@@ -70,10 +70,11 @@ local function make_anew(job, due)
   wait_again(job)
 end
 
--- dead → ready as a new version, without failures and strikes. Its attempts stay, for readers.
+-- dead → ready as a new version, without failures, strikes and snoozes. Its attempts stay, for readers.
 local function revive(job)
   leave_place(job)
   job.version, job.due, job.failures, job.strikes = draw(), now, 0, 0
+  if option_of(job, 7, 4) then set_again(job) end
   write_record(job)
   wait_again(job)
 end
