@@ -15,6 +15,7 @@ import {
   withShard,
 } from '../../src/core/shard-list.ts';
 import { bucketOf } from '../../src/store/redis/scripts/keys.ts';
+import { isCleared } from '../../src/store/redis/shard/shard-servers.ts';
 
 const shard = (digit: string) => ({
   id: digit.repeat(16),
@@ -189,4 +190,21 @@ describe('changes', () => {
     expect(activeOf(back)).toEqual([a.id, b.id, c.id]);
     expect(back.shards.map(({ addedAt }) => addedAt)).toEqual([0, 0, 0]);
   });
+});
+
+it('a draining shard is cleared when it is empty: an outcome job may come behind a walk', async () => {
+  const list = draining(two, b.id);
+  const asked: string[] = [];
+  // The walk meets neither the job whose end is before it nor the one that this end pushes behind it.
+  const holding = (jobs: number) => ({
+    buckets: [0],
+    run: async (script: string) => {
+      asked.push(script);
+      return script === 'raiseList' ? [jobs, 0, list.number] : ['0'];
+    },
+  });
+  expect(await isCleared(holding(1), b.id, list)).toBe(false);
+  expect(await isCleared(holding(0), b.id, list)).toBe(true);
+  expect(asked).toEqual(['raiseList', 'raiseList']);
+  expect(await isCleared(holding(1), a.id, list)).toBe(true);
 });

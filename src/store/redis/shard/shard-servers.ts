@@ -3,7 +3,7 @@
 
 import { wordsOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
-import { placesOf, type ShardList, type ShardRecord } from '../../../core/shard-list.ts';
+import { activeOf, placesOf, type ShardList, type ShardRecord } from '../../../core/shard-list.ts';
 import { redisAddress } from '../../../core/url/redis-url.ts';
 import type { Identified, ShardHolds, ShardServers } from '../../../ports/shard-servers.ts';
 import { StoreError } from '../../../ports/store-error.ts';
@@ -55,7 +55,7 @@ export function shardServers(store: RedisStore, options: Options): ShardServers 
     holds: async (id) => holdsOf(openShard(id), 0),
     trouble: async (id) => whyNotWorking(openShard(id)),
     info: async (id) => infoOf(openShard(id)),
-    isCleared: (id) => holdsOnlyItsOwn(openShard(id), id, store.list),
+    isCleared: (id) => isCleared(openShard(id), id, store.list),
     nameOf: (url) => redisAddress(url).shown,
     bucketsOf: (url) => (redisAddress(url).kind === 'cluster' ? limits.clusterBuckets : 1),
   };
@@ -112,10 +112,18 @@ async function whyNotAt(
   }
 }
 
-/** Uses one list for the whole walk. A job placed by a later list then counts as foreign, which costs another
- *  walk. */
-async function holdsOnlyItsOwn(shard: Shard, id: string, list: ShardList): Promise<boolean> {
-  await holdsOf(shard, list.number);
+/** Whether the shard holds no job with another home. Uses one list for the whole walk. A job placed by a later
+ *  list then counts as foreign, which costs another walk.
+ *  A draining shard is the home of none, so it must be empty. A walk would not tell: an end can push its
+ *  outcome job behind the walk and take itself away before it. Outcome jobs stay in the bucket of the end,
+ *  so an empty bucket stays empty. */
+export async function isCleared(
+  shard: Pick<Shard, 'buckets' | 'run'>,
+  id: string,
+  list: ShardList,
+): Promise<boolean> {
+  const { jobs } = await holdsOf(shard, list.number);
+  if (jobs === 0 || !activeOf(list).includes(id)) return jobs === 0;
   for (const bucket of shard.buckets) {
     let cursor = '0';
     do {
@@ -131,7 +139,7 @@ async function holdsOnlyItsOwn(shard: Shard, id: string, list: ShardList): Promi
   return true;
 }
 
-async function holdsOf(shard: Shard, list: number): Promise<ShardHolds> {
+async function holdsOf(shard: Pick<Shard, 'buckets' | 'run'>, list: number): Promise<ShardHolds> {
   const replies = (await Promise.all(
     shard.buckets.map((bucket) => shard.run('raiseList', bucket, [], list)),
   )) as [number, number, number][];
