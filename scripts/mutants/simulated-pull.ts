@@ -214,8 +214,8 @@ export const pullMutants: readonly SimulatedMutant[] = [
     name: 'one-attempt-too-many-after-a-nack',
     edit: {
       file: 'src/intake/pull/pulled-leases.ts',
-      text: "const settlement = settle(own, failures, verdict, config['retry.unit'], random);",
-      by: "const settlement = settle(own, Math.max(0, failures - 1), verdict, config['retry.unit'], random);",
+      text: 'const settlement = settle(own, failures, verdict, unitMs, random);',
+      by: 'const settlement = settle(own, Math.max(0, failures - 1), verdict, unitMs, random);',
     },
   },
   {
@@ -246,8 +246,8 @@ export const pullMutants: readonly SimulatedMutant[] = [
     name: 'nack-ignores-its-delay',
     edit: {
       file: 'src/intake/pull/pulled-leases.ts',
-      text: "settlement.kind === 'retry' && delayMs !== null ? { kind: 'retry', delayMs } : settlement",
-      by: 'settlement',
+      text: 'delayMs === null || isSnooze ? null',
+      by: 'delayMs !== -1 ? null',
     },
   },
   {

@@ -4,9 +4,9 @@
 // ends.
 
 import { parseDuration } from './duration.ts';
-import type { AttemptReason, BuryReason } from './job.ts';
+import type { AttemptReason, AttemptRecord, BuryReason } from './job.ts';
 import { limits } from './limits.ts';
-import { retryAfterMs, retryDelayMs } from './retry-policy.ts';
+import { backoffMs, retryAfterMs, retryDelayMs } from './retry-policy.ts';
 import { type AgainAfter, clamped, parseAgainAfter, waitOf } from './rule/again-after.ts';
 import {
   evaluateRule,
@@ -216,8 +216,12 @@ export type Settlement =
   | { readonly kind: 'ack' }
   /** no attempt counts; from the end of the call to the next one */
   | { readonly kind: 'again'; readonly delayMs: number }
-  /** from the end of the attempt to the next one */
-  | { readonly kind: 'retry'; readonly delayMs: number }
+  /** from the end of the attempt to the next one, and what decided it */
+  | {
+      readonly kind: 'retry';
+      readonly delayMs: number;
+      readonly by: NonNullable<AttemptRecord['nextBy']>;
+    }
   | { readonly kind: 'bury'; readonly reason: Exclude<BuryReason, 'poison'> };
 
 /** `topic`: the current one, not that of the start of the attempt, with the options of the job.
@@ -234,11 +238,17 @@ export function settle(
   if (verdict.noMoreAttempts !== null) return { kind: 'bury', reason: verdict.noMoreAttempts };
   // ≥: maxAttempts may have been lowered below the job's failed attempts.
   if (failures + 1 >= topic.maxAttempts) return { kind: 'bury', reason: 'attempts_exhausted' };
+  const { retryAfterMs: asked } = verdict;
   return {
     kind: 'retry',
-    delayMs: retryDelayMs(topic, failures, retryUnitMs, random, verdict.retryAfterMs),
+    delayMs: retryDelayMs(topic, failures, retryUnitMs, random, asked),
+    by: asked > backoffMs(topic.backoff, failures, retryUnitMs) ? 'retry_after' : 'backoff',
   };
 }
+
+/** The wait after an attempt, as it is kept with it. */
+export const waitAfter = (settlement: Settlement): Pick<AttemptRecord, 'nextDelayMs' | 'nextBy'> =>
+  settlement.kind === 'retry' ? { nextDelayMs: settlement.delayMs, nextBy: settlement.by } : {};
 
 /** `leftMs`: from the end of the attempt to the deadline of the job. No attempt starts after the deadline, so
  *  a job whose next one would is dead at once. */

@@ -1,12 +1,9 @@
 // Selects what a failed attempt keeps beside its outcome, so that an operator sees why it failed without the
-// logs: the failure, the values that the retry rule saw, some headers of the reply, the wait that follows.
+// logs: the failure, the values that the retry rule saw, some headers of the reply.
 // Invariant: each part is bounded by notifierLimits, and printable. Cookies and credentials are not kept.
 
 import type { AttemptReason, AttemptRecord } from '../core/job.ts';
-import { backoffMs } from '../core/retry-policy.ts';
 import { ReplyFacts, type Rule, ruleValues } from '../core/rule/reply-rule.ts';
-import type { Topic } from '../core/topic/topic.ts';
-import type { Settlement } from '../core/verdict.ts';
 import { type CallOutcome, type CallReply, type Failure, type ReplyRules, viewOf } from '../core/verdict.ts';
 import { printableExcerpt } from '../runtime/printable-text.ts';
 import { notifierLimits } from './limits.ts';
@@ -41,19 +38,6 @@ export function failureDetail({
     ...(rule === null ? {} : { ruleValues: ruleTexts([rule], outcome, attempt) }),
     ...(replyHeaders.length === 0 ? {} : { replyHeaders }),
   };
-}
-
-/** `failures`: failed attempts before this one. */
-export function waitAfter(
-  settlement: Settlement,
-  verdict: Failure,
-  { backoff }: Pick<Topic, 'backoff'>,
-  failures: number,
-  retryUnitMs: number,
-): Pick<AttemptRecord, 'nextDelayMs' | 'nextBy'> {
-  if (settlement.kind !== 'retry') return {};
-  const isAsked = verdict.retryAfterMs > backoffMs(backoff, failures, retryUnitMs);
-  return { nextDelayMs: settlement.delayMs, nextBy: isAsked ? 'retry_after' : 'backoff' };
 }
 
 /** The rule that was true; null: the reason is another one. */

@@ -17,6 +17,7 @@ import {
   settle,
   slowDownOf,
   type Verdict,
+  waitAfter,
   withAgainLimit,
 } from '../core/verdict.ts';
 import type { CallFacts } from '../process/call-facts.ts';
@@ -24,7 +25,7 @@ import type { RoleContext } from '../process/role.ts';
 import { printableExcerpt } from '../runtime/printable-text.ts';
 import { monotonicNow, random, setImmediate } from '../runtime/time.ts';
 import { outcomeOf } from '../use-cases/outcome-jobs.ts';
-import { failureDetail, waitAfter } from './attempt-detail.ts';
+import { failureDetail } from './attempt-detail.ts';
 import type { AttemptFeed } from './attempt-feed.ts';
 import { brokerMessageOf } from './broker-message.ts';
 import { Call, type CallEnd, callRequestOf, type OnEnd } from './call-back.ts';
@@ -244,7 +245,7 @@ export class Deliverer {
         : {
             latenessMs: Math.max(0, startedAt - job.dueAt),
             ...failureDetail({ outcome, verdict, rules, attempt: attemptNumber, detail }),
-            ...waitAfter(settlement, verdict, topic, job.failures, ctx.config['retry.unit']),
+            ...waitAfter(settlement),
           }),
     };
     ctx.metrics.observe('dq_callback_seconds', durationMs / 1_000);

@@ -4,7 +4,7 @@
 import { hostname } from 'node:os';
 import { deadlineOf, withOptions } from '../core/extension.ts';
 import type { AttemptRecord, Lease } from '../core/job.ts';
-import { beforeDeadline, settle } from '../core/verdict.ts';
+import { beforeDeadline, settle, waitAfter } from '../core/verdict.ts';
 import type { BuryItem, EndingLease, ExpiredPull, FinishOutcome, RetryItem } from '../ports/job-store.ts';
 import { StoreError, type StoreFailure } from '../ports/store-error.ts';
 import type { RoleContext } from '../process/role.ts';
@@ -48,8 +48,7 @@ export class ExpiredPulls {
         if (settlement.kind === 'bury') buries.push({ ...lease, reason: settlement.reason, attempt });
         else if (settlement.kind === 'retry') {
           const { delayMs } = settlement;
-          const next = { nextDelayMs: delayMs, nextBy: 'backoff' } as const;
-          retries.push({ ...lease, delayMs, attempt: { ...attempt, ...next } });
+          retries.push({ ...lease, delayMs, attempt: { ...attempt, ...waitAfter(settlement) } });
         }
       }
     }

@@ -153,6 +153,7 @@ describe('a pulled job', () => {
     await act('nack', [second.lease], { delay: '1h' });
     const waiting = await job('a');
     expect(waiting.state).toBe('delayed');
+    expect(waiting.attempts[1]).toMatchObject({ nextDelayMs: 3_600_000, nextBy: 'retry_after' });
     expect(Date.parse(waiting.dueAt)).toBeGreaterThan(Date.now() + 3_500_000);
     await dq.api('POST', '/v1/topics/report/jobs/a/run');
     const [third] = await pull();
@@ -206,7 +207,11 @@ describe('a pulled job', () => {
     expect(await job('a')).toMatchObject({ state: 'dead', buryReason: 'expired', attempts: [] });
   });
 
-  it('that is snoozed for the 10,000th time has a failed attempt', async () => {
+  it.each([
+    [60_000, 600_000, 'retry_after'],
+    [3_600_000, 3_600_000, 'backoff'],
+  ])('that is snoozed for the 10,000th time has a failed attempt (backoff %i ms)', async (...given) => {
+    const [backoffMs, nextDelayMs, nextBy] = given;
     await push('a');
     const { jobs } = dq.store;
     const [first] = await pull();
@@ -214,13 +219,15 @@ describe('a pulled job', () => {
     await dq.api('POST', '/v1/topics/report/jobs/a/run');
     const [{ lease }] = await pull();
     const [, , version, token] = read(lease).parts;
-    const extension = extensionOf({ again: 9_999 }) as Buffer;
+    const backoff = { type: 'ladder', stepsMs: [backoffMs] } as const;
+    const extension = extensionOf({ again: 9_999, backoff }) as Buffer;
     await jobs.retry([{ topic: 'report', id: 'a', version, token, delayMs: 0, attempt: null, extension }]);
     const [last] = await pull();
     await act('nack', [last.lease], { release: true, delay: '10m' });
+    const failed = { reason: 'again_limit', detail: 'snoozed 10000 times', attempt: 1 };
     expect(await job('a')).toMatchObject({
       ...{ state: 'delayed', attempt: 1, again: 10_000, why: { code: 'waits_to_retry' } },
-      attempts: [{ reason: 'again_limit', detail: 'snoozed 10000 times', attempt: 1 }],
+      attempts: [{ ...failed, nextDelayMs, nextBy }],
     });
   });
 

@@ -19,7 +19,7 @@ const settled = (
 ) => settle(policy, failures, verdict, 60_000, () => 0.5);
 
 it('a retry after the deadline of the job is its end', () => {
-  const retry = { kind: 'retry', delayMs: 60_000 } as const;
+  const retry = { kind: 'retry', delayMs: 60_000, by: 'backoff' } as const;
   expect(beforeDeadline(retry, 60_000)).toEqual(retry);
   expect(beforeDeadline(retry, 59_999)).toEqual({ kind: 'bury', reason: 'expired' });
   expect(beforeDeadline({ kind: 'ack' }, -1)).toEqual({ kind: 'ack' });
@@ -34,8 +34,8 @@ describe('settle', () => {
   });
 
   it('retries after 1, 3 … units, and buries with the last attempt', () => {
-    expect(settled(0, failed())).toEqual({ kind: 'retry', delayMs: 60_000 });
-    expect(settled(1, failed())).toEqual({ kind: 'retry', delayMs: 180_000 });
+    expect(settled(0, failed())).toEqual({ kind: 'retry', delayMs: 60_000, by: 'backoff' });
+    expect(settled(1, failed())).toEqual({ kind: 'retry', delayMs: 180_000, by: 'backoff' });
     expect(settled(2, failed())).toEqual({ kind: 'bury', reason: 'attempts_exhausted' });
   });
 
@@ -62,12 +62,24 @@ describe('settle', () => {
   });
 
   it('Retry-After only lengthens the wait, and adds no attempt', () => {
-    expect(settled(0, failed({ retryAfterMs: 90_000 }))).toEqual({ kind: 'retry', delayMs: 90_000 });
-    expect(settled(0, failed({ retryAfterMs: 1 }))).toEqual({ kind: 'retry', delayMs: 60_000 });
+    expect(settled(0, failed({ retryAfterMs: 90_000 }))).toEqual({
+      kind: 'retry',
+      delayMs: 90_000,
+      by: 'retry_after',
+    });
+    expect(settled(0, failed({ retryAfterMs: 1 }))).toEqual({
+      kind: 'retry',
+      delayMs: 60_000,
+      by: 'backoff',
+    });
     expect(settled(2, failed({ retryAfterMs: 90_000 })).kind).toBe('bury');
   });
 
   it('adds the jitter to the wait', () => {
-    expect(settled(0, failed(), { ...topic, jitter: 0.5 })).toEqual({ kind: 'retry', delayMs: 75_000 });
+    expect(settled(0, failed(), { ...topic, jitter: 0.5 })).toEqual({
+      kind: 'retry',
+      delayMs: 75_000,
+      by: 'backoff',
+    });
   });
 });

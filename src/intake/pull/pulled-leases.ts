@@ -7,7 +7,14 @@ import type { AttemptReason, AttemptRecord, Lease, ReservedJob } from '../../cor
 import { limits } from '../../core/limits.ts';
 import type { PulledLease } from '../../core/pull-lease.ts';
 import type { StatName } from '../../core/series.ts';
-import { beforeDeadline, type Settlement, settle, type Verdict, withAgainLimit } from '../../core/verdict.ts';
+import {
+  beforeDeadline,
+  type Settlement,
+  settle,
+  type Verdict,
+  waitAfter,
+  withAgainLimit,
+} from '../../core/verdict.ts';
 import type { BuryItem, ExtendOutcome, FinishOutcome, ShownLease } from '../../ports/job-store.ts';
 import { StoreError, type StoreFailure } from '../../ports/store-error.ts';
 import { CallFacts } from '../../process/call-facts.ts';
@@ -109,12 +116,10 @@ export class PulledLeases implements Service {
     const ended = asked.flatMap(({ lease, verdict, extension }): readonly Ended[] => {
       if (unread.has(lease.topic)) return [];
       const settlement = this.#settlementOf(lease, verdict, nack);
-      const next =
-        settlement.kind === 'retry' ? { nextDelayMs: settlement.delayMs, nextBy: 'backoff' as const } : {};
       const detail =
         verdict.outcome === 'failed' && verdict.detail !== undefined ? verdict.detail : nack.reason;
       const reason = verdict.outcome === 'failed' ? verdict.reason : null;
-      const attempt = { ...this.#attempt(lease, reason, detail), ...next };
+      const attempt = { ...this.#attempt(lease, reason, detail), ...waitAfter(settlement) };
       return [{ lease, attempt, settlement, counts: reason !== null, extension }];
     });
     const { jobs } = this.#ctx.store;
@@ -199,7 +204,7 @@ export class PulledLeases implements Service {
   }
 
   /** A topic that was removed has no policy any more: its job waits for its return, one backoff later. */
-  #settlementOf(lease: PulledLease, verdict: Verdict, { delayMs, isDead }: Nack): Settlement {
+  #settlementOf(lease: PulledLease, verdict: Verdict, { delayMs, isDead, isSnooze }: Nack): Settlement {
     const { clock, config, topics } = this.#ctx;
     const { topic, failures, dueAt, extension } = lease;
     const policy = topics.get(topic);
@@ -208,13 +213,15 @@ export class PulledLeases implements Service {
     const leftMs = deadlineOf(options, { dueAt }) - clock.now();
     if (verdict.outcome === 'again')
       return beforeDeadline({ kind: 'again', delayMs: verdict.delayMs }, leftMs);
-    if (policy === undefined) return { kind: 'retry', delayMs: delayMs ?? config['retry.unit'] };
+    const unitMs = config['retry.unit'];
+    // The wait of a snooze that counts is in its verdict: it is one at least, beside the backoff.
+    const asked =
+      delayMs === null || isSnooze ? null : ({ kind: 'retry', delayMs, by: 'retry_after' } as const);
+    if (policy === undefined)
+      return asked ?? settle(untilItReturns(unitMs), failures, verdict, unitMs, random);
     const own = withOptions(policy, options);
-    const settlement = settle(own, failures, verdict, config['retry.unit'], random);
-    return beforeDeadline(
-      settlement.kind === 'retry' && delayMs !== null ? { kind: 'retry', delayMs } : settlement,
-      leftMs,
-    );
+    const settlement = settle(own, failures, verdict, unitMs, random);
+    return beforeDeadline(settlement.kind === 'retry' ? (asked ?? settlement) : settlement, leftMs);
   }
 
   #attempt(lease: PulledLease, reason: AttemptReason | null, detail: string): AttemptRecord {
@@ -271,6 +278,10 @@ export class PulledLeases implements Service {
   }
 }
 
+const untilItReturns = (waitMs: number) => ({
+  ...{ maxAttempts: Number.POSITIVE_INFINITY, jitter: 0 },
+  backoff: { type: 'ladder', stepsMs: [waitMs] } as const,
+});
 const unanswered: LeaseOutcome = { kind: 'unknown' } as LeaseOutcome;
 const statOf: Readonly<Record<Settlement['kind'], StatName>> = {
   ack: 'delivered',
