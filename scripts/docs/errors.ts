@@ -44,7 +44,8 @@ export const remedies: Readonly<Record<string, string>> = {
   trial_impossible: 'read the message; `dq sink` receives callbacks on any machine',
   too_many_operations: 'wait for the end of an operation, or stop one (`dq op stop`)',
   not_dead: 'use `run` or `reschedule`, or edit without `requeue`: the job is not a dead letter',
-  body_too_large: 'send a reference instead of the data, or raise `limits.bodyBytes` or `limits.batchBytes`; a `result` has at most 64 KiB',
+  body_too_large:
+    'send a reference instead of the data, or raise `limits.bodyBytes` or `limits.batchBytes`; a `result` has at most 64 KiB',
   unsupported_media_type: 'send the body uncompressed, with the content type that the message names',
   too_many_sign_ins: 'wait a minute, then sign in again',
   too_many_test_calls: 'wait a minute, then send the test call again',
