@@ -112,8 +112,8 @@ async function whyNotAt(
   }
 }
 
-/** Whether the shard holds no job with another home. Uses one list for the whole walk. A job placed by a later
- *  list then counts as foreign, which costs another walk.
+/** Whether the shard holds no job with another home. Uses one list for the whole walk. A job placed by a
+ *  later list then counts as foreign, which costs another walk.
  *  A draining shard is the home of none, so it must be empty. A walk would not tell: an end can push its
  *  outcome job behind the walk and take itself away before it. Outcome jobs stay in the bucket of the end,
  *  so an empty bucket stays empty. */

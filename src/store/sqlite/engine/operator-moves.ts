@@ -71,7 +71,8 @@ export function editJob(tx: TransactionContext, item: EditItem): EditOutcome {
   return { kind: 'edited', state: state === delayed ? 'delayed' : 'ready', version, dueAt: due };
 }
 
-/** Restarts a dead letter: no failures, strikes and snoozes. Its attempts stay, for readers. Returns the version. */
+/** Restarts a dead letter: no failures, strikes and snoozes. Its attempts stay, for readers. Returns the
+ *  version. */
 export function requeueRow(tx: TransactionContext, row: JobRow): number {
   tx.rows.forgetSnoozes(row);
   return newVersion(tx, { ...row, failures: 0, strikes: 0 }, tx.now);

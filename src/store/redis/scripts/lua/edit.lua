@@ -9,8 +9,9 @@
 -- @writes its set, body, then record, its new set; numbers last
 -- @include list, clock, numbers, topics, jobs, queues, alerts, moves, quarantine, healing
 -- Why: the number of snoozes stays, because a snooze changes no version: the caller may have read an older
---   one. A requeue begins at 0. All versions of one origin have one body, so that a journal may merge their changes in any order. Two
---   numbers are drawn: a version that is not its origin may have attempts, and a due time after its deadline.
+--   one. A requeue begins at 0. All versions of one origin have one body, so that a journal may merge their
+--   changes in any order. Two numbers are drawn: a version that is not its origin may have attempts, and a
+--   due time after its deadline.
 local function kind_of(job, version, requeues)
   if must_wait(version) then return 4 end
   if not job then return note and 4 or 0 end
