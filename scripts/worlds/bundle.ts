@@ -1,8 +1,8 @@
 // Bundles the simulated worlds (test/sim) into one file. A mutant replaces a text of one source file in
 // memory, so that no copy of the tree is needed.
 
-import { readFileSync } from 'node:fs';
-import { join, relative, resolve } from 'node:path';
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
 import { build, type Plugin } from 'esbuild';
 import { lineMark } from '../../test/sim/redis/line-notes.ts';
 import type { Edit } from '../mutants/mutants.ts';
@@ -28,7 +28,7 @@ export type LuaLines = ReadonlyMap<string, readonly number[]>;
 
 export async function bundleWorlds({ outfile, edit, isCounted = false }: BundleOptions): Promise<LuaLines> {
   const lines = new Map<string, readonly number[]>();
-  await build({
+  const { outputFiles } = await build({
     absWorkingDir: root,
     entryPoints: ['test/sim/main.ts'],
     outfile,
@@ -42,7 +42,15 @@ export async function bundleWorlds({ outfile, edit, isCounted = false }: BundleO
     sourcemap: isCounted,
     plugins: [...(edit === undefined ? [] : [withMistake(edit)]), ...(isCounted ? [noting(lines)] : [])],
     logLevel: 'warning',
+    write: false,
   });
+  mkdirSync(dirname(outfile), { recursive: true });
+  for (const { path, contents } of outputFiles) {
+    // By a rename: another run of the worlds may load the file at this moment.
+    const whole = `${path}.${process.pid}`;
+    writeFileSync(whole, contents);
+    renameSync(whole, path);
+  }
   return lines;
 }
 

@@ -1,7 +1,10 @@
 // Ends every run with one line for scripts: "N passed, N failed, N skipped". Before it: one line with the
 // tests that had no server, and the reason; one per failure, "failed: FILE > TEST: MESSAGE (FILE:LINE)".
+// Where a run has more than vitest (scripts/tests), it writes them to a file, and that run prints them last.
+import { writeFileSync } from 'node:fs';
 import { relative } from 'node:path';
 import type { Reporter, TestModule } from 'vitest/node';
+import { printCounts, reportVariable } from '../../scripts/tests/steps.ts';
 import { skippedLine } from './services-setup.ts';
 
 interface Failure {
@@ -38,9 +41,11 @@ export default class SummaryReporter implements Reporter {
     const skipped = skippedLine();
     // After the default reporter's own summary, which it writes in the same turn.
     process.once('exit', () => {
-      if (skipped !== null) process.stdout.write(`${skipped}\n`);
-      process.stdout.write(failures.join(''));
-      process.stdout.write(`${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped\n`);
+      const first = skipped === null ? '' : `${skipped}\n`;
+      const report = `${first}${failures.join('')}${printCounts(count)}`;
+      const path = process.env[reportVariable];
+      if (path === undefined) process.stdout.write(report);
+      else writeFileSync(path, report);
     });
   }
 }
