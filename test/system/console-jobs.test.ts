@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import type { Page } from 'playwright-core';
 import { describe, expect, it } from 'vitest';
-import { button, confirm, drawn, holdAnswers, shows, startSite } from '../support/console-site.ts';
+import { button, confirm, drawn, holdAnswers, poll, shows, startSite } from '../support/console-site.ts';
 import { runDq } from '../support/run-dq.ts';
 import { until } from '../support/until.ts';
 
@@ -155,7 +155,13 @@ describe('the page of a job', () => {
     await site.jobIs('mended', 'wrong', 'dead');
     await editor.getByText(/The job has changed since you began/).waitFor();
     expect(await send.isDisabled()).toBe(true);
-    await button(editor, 'Begin again with the job as it is now').click();
+    const begin = button(editor, 'Begin again with the job as it is now');
+    await begin.click();
+    await button(page.getByRole('dialog'), 'Stay').click();
+    expect(await field.inputValue()).toContain('"total":2');
+    await begin.click();
+    await button(page.getByRole('dialog'), 'Discard').click();
+    await begin.waitFor({ state: 'detached' });
     expect(await field.inputValue()).toBe(body);
     await field.fill('{"order":9007199254740993,"total":3}');
     await editor.getByText(/New webhook-id/).click();
@@ -169,6 +175,54 @@ describe('the page of a job', () => {
     // It dies again: only a job that is not dead is pushed again.
     await button(page, 'Edit and requeue…').waitFor();
     expect(await button(page, 'Push again').count()).toBe(0);
+  });
+
+  it('edits a body of CR LF without another line end, warns of mixed ones, and looks at it once', async () => {
+    await site.addTopic('lines', { maxAttempts: 1 }, '/410-once');
+    const edits = [
+      ['crlf', 'one\r\ntwo', 'one\ntwo', 'one\r\ntwo\r\n3'],
+      ['mixed', 'one\r\ntwo\n', 'one\ntwo\n', 'one\ntwo\n\n3'],
+    ] as const;
+    for (const [id, body, shown, sent] of edits) {
+      await site.push('lines', id, { body, contentType: 'text/plain' });
+      await site.jobIs('lines', id, 'dead');
+      const page = await site.open(`/jobs/lines/${id}`);
+      await button(page, 'Edit and requeue…').click();
+      const field = page.getByLabel(/^Body/);
+      await page.getByText('No difference').waitFor();
+      expect(await field.inputValue()).toBe(shown);
+      const warning = page.getByText(/^The lines end with CR LF/);
+      expect(await warning.count()).toBe(id === 'mixed' ? 1 : 0);
+      await field.press('Control+End');
+      await field.pressSequentially('\n3');
+      await page.getByText('+ 3').waitFor();
+      await button(page, 'Edit and requeue').click();
+      await until('the new body is called', () => site.callsOf(id).length === 2);
+      expect(site.callsOf(id)[1]?.body).toBe(sent);
+    }
+    // A large one is read as JSON when it is typed, not each time the page draws itself.
+    const body = JSON.stringify('x'.repeat(100_000));
+    await site.push('lines', 'large', { body });
+    await site.jobIs('lines', 'large', 'dead');
+    const page = await site.open('/jobs/lines/large');
+    await button(page, 'Edit and requeue…').click();
+    await page.getByText('No difference').waitFor();
+    await page.evaluate(`{
+      window.reads = 0;
+      const { encode } = TextEncoder.prototype;
+      TextEncoder.prototype.encode = function (text) {
+        if (text.length > 99_999) window.reads += 1;
+        return encode.call(this, text);
+      };
+    }`);
+    for (let polls = 0; polls < 3; polls += 1) {
+      await Promise.all([page.waitForResponse(/jobs\/large$/), poll(page)]);
+      await drawn(page);
+    }
+    expect(await page.evaluate('window.reads')).toBe(0);
+    await page.getByLabel(/^Body/).press('Control+End');
+    await page.getByLabel(/^Body/).press('Space');
+    await until('it is read again', async () => (await page.evaluate('window.reads')) !== 0);
   });
 
   it('says who runs it, what it waits for, how long it is kept, and what to do without it', async () => {
@@ -187,9 +241,16 @@ describe('the page of a job', () => {
     const codes = full.why.reasons.map(({ code }: { code: string }) => code);
     expect(codes).toContain('concurrency_reached');
 
+    await site.addTopic('snoozed', { againIf: '{res.code}==500', againAfter: '1h' }, '/rule');
+    await site.push('snoozed', 'once');
+    await until('it is snoozed', async () => (await jobOf('snoozed', 'once')).again === 1);
+    const page = await site.open('/jobs/snoozed/once');
+    await shows(page, /^Snoozed once/);
+    expect(await page.locator('dt', { hasText: 'Snoozes' }).locator('+ dd').textContent()).toBe('1');
+
     await site.addTopic('held');
     await site.push('held', 'waits', { delay: '1h' });
-    const page = await site.open('/jobs/held/waits');
+    await page.goto(`${site.url}/jobs/held/waits`);
     const main = page.locator('main');
     await main.getByText('Attempt 1').first().waitFor({ state: 'attached' });
     await site.change('POST', '/v1/topics/held/pause');

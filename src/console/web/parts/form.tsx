@@ -3,7 +3,7 @@
 
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useState } from 'preact/hooks';
 import { mistakeIn } from '../../../core/json-span.ts';
 import { CallError, call } from '../api/call.ts';
 import { leaveCheck } from '../router.ts';
@@ -106,18 +106,31 @@ export function Missing({ fields }: { fields: readonly (string | false)[] }) {
   return <span class="faint">{t('still_missing', { names: names.join(', ') })}</span>;
 }
 
-/** A body that is typed. `mistake`: number of the first character that is no JSON, from 1; null: no mistake. */
+/** A body that is typed. `mistake`: number of the first character that is no JSON, from 1; null: no mistake.
+ *  A text area has line feeds alone: a body whose lines all end with CR LF keeps them, and one that mixes its
+ *  line ends says that typing changes them. */
 export function BodyField({
   mistake,
   children,
   wrong,
+  value,
+  onType,
   ...input
 }: Omit<FieldProps, 'label' | 'isWide'> & { mistake: number | null }) {
+  const isCrLf = value.includes('\r\n');
+  const isMixed = useMemo(() => /\r(?!\n)/.test(value) || (isCrLf && /(?<!\r)\n/.test(value)), [value]);
   return (
     // biome-ignore lint/a11y/noLabelWithoutControl: Input is the control
     <label class="wide">
       {t('body')}
-      <Input {...input} isWrong={mistake !== null || wrong !== undefined} />
+      <Input
+        {...input}
+        // The area would get its text again, and lose the place of the cursor, if it differed from this.
+        value={value.replace(/\r\n?/g, '\n')}
+        onType={(text) => onType(isCrLf && !isMixed ? text.replaceAll('\n', '\r\n') : text)}
+        isWrong={mistake !== null || wrong !== undefined}
+      />
+      {isMixed ? <small role="status">{t('mixed_line_ends')}</small> : null}
       {mistake === null ? (
         children
       ) : (

@@ -1,9 +1,10 @@
 // Edit and requeue of a dead letter: its body as a text, the difference, and one call that does both. The
 // editor keeps the version that it began with: a job that changes meanwhile is shown, and stays as it is.
 
-import { useState } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
 import type { JobJson } from '../../../contract/api/job.ts';
 import { CallError, call, topicPath } from '../api/call.ts';
+import { ask } from '../parts/dialog.tsx';
 import { BodyField, Check, Form, jsonMistake, useAction, useLeaveCheck } from '../parts/form.tsx';
 import { formatted } from '../parts/json-view.tsx';
 import { Button, Card, Code, Failure, toast } from '../parts/parts.tsx';
@@ -19,9 +20,25 @@ export function JobEdit({ job, close, refresh }: { job: JobJson; close: () => vo
   const [hasNewId, setNewId] = useState(false);
   const { busy, failure, run } = useAction();
   const isJson = /^application\/json *(;|$)/i.test(base.contentType ?? '');
-  const mistake = isJson ? jsonMistake(body) : null;
+  // The page draws itself again each second; a body can have megabytes.
+  const mistake = useMemo(() => (isJson ? jsonMistake(body) : null), [isJson, body]);
+  const before = base.body ?? '';
+  const difference = useMemo(() => <Difference before={before} after={body} />, [before, body]);
   const isStale = job.version !== base.version;
-  useLeaveCheck(body !== base.body);
+  const isTyped = body !== before;
+  useLeaveCheck(isTyped);
+  const discard = (then: () => void): void => {
+    if (!isTyped) then();
+    else
+      ask({
+        title: t('edit_discard_question'),
+        body: t('leave_text'),
+        action: t('discard'),
+        keep: t('stay'),
+        danger: true,
+        run: async () => then(),
+      });
+  };
   const send = (): Promise<void> =>
     run(async () => {
       // The characters of the body are sent as they are: a parse would change big integers.
@@ -45,7 +62,7 @@ export function JobEdit({ job, close, refresh }: { job: JobJson; close: () => vo
         <BodyField rows={12} value={body} mistake={mistake} onType={setBody} />
         <div class="wide">
           <strong>{t('difference')}</strong>
-          <Difference before={base.body ?? ''} after={body} />
+          {difference}
         </div>
         <Check look="wide check" isOn={hasNewId} onChange={() => setNewId(!hasNewId)}>
           {t('new_webhook_id')}
@@ -54,10 +71,12 @@ export function JobEdit({ job, close, refresh }: { job: JobJson; close: () => vo
           <div class="wide">
             <p role="status">{t(job.state === 'dead' ? 'edit_changed' : 'edit_not_dead')}</p>
             <Button
-              onClick={() => {
-                setBase(job);
-                setBody(job.body ?? '');
-              }}
+              onClick={() =>
+                discard(() => {
+                  setBase(job);
+                  setBody(job.body ?? '');
+                })
+              }
             >
               {t('edit_again')}
             </Button>
@@ -72,7 +91,7 @@ export function JobEdit({ job, close, refresh }: { job: JobJson; close: () => vo
           >
             {t('edit_requeue')}
           </button>
-          <Button onClick={close}>{t('cancel')}</Button>
+          <Button onClick={() => discard(close)}>{t('cancel')}</Button>
         </div>
       </Form>
     </Card>

@@ -336,6 +336,7 @@ function factsOf(job: JobJson): readonly Fact[] {
     job.alert != null && [t('alert_mail'), t(`alert_${job.alert}`)],
     endedAt !== undefined && [t('ended'), exact(endedAt)],
     keptUntil !== undefined && [t('kept_for'), keptFor(keptUntil)],
+    job.again !== undefined && [t('snoozes'), number(job.again)],
     job.strikes !== undefined && [t('strikes'), number(job.strikes)],
     shard != null && [t('shard'), shard, true],
   ];
