@@ -48,8 +48,6 @@ export const cliLimits = {
   workPollMs: 500,
   /** Interval of progress lines where no terminal shows a bar. */
   progressEveryMs: 10_000,
-  /** Longest API reply that a command holds: a job body of 16 MiB as base64, or escaped twice. */
-  apiReplyBytesMax: 64 * 1024 * 1024,
   /** Longest standard input of a push: the maximum of limits.bodyBytes. */
   pushInputBytesMax: 16 * 1024 * 1024,
   /** `dq reload` waits this long: for the callbacks of the previous reload, one running reload and its own.

@@ -18,6 +18,7 @@ import { makeSecret } from '../core/topic/secrets.ts';
 import { parseTopicInput } from '../core/topic/settings.ts';
 import type { Topic } from '../core/topic/topic.ts';
 import type { RoleContext } from '../process/role.ts';
+import { exchange } from '../runtime/exchange.ts';
 import type { Service } from '../runtime/service.ts';
 import {
   clearTimeout,
@@ -176,10 +177,10 @@ export class Trial implements Service {
   async #push(): Promise<PushedJob> {
     const acceptedAt = new Date(this.#role.clock.now()).toISOString();
     const since = monotonicNow();
-    let reply: Response;
+    let status: number;
     let body: { readonly id?: string; readonly dueAt?: string; readonly code?: string; detail?: string };
     try {
-      reply = await fetch(`${this.#serverUrl}/v1/topics/${trial.topic}/jobs?delay=${delay}`, {
+      const reply = await exchange(`${this.#serverUrl}/v1/topics/${trial.topic}/jobs?delay=${delay}`, {
         method: 'POST',
         headers: {
           'content-type': 'application/json',
@@ -188,15 +189,16 @@ export class Trial implements Service {
         body: jobBody,
         signal: timeoutSignal(consoleLimits.trialPushMs),
       });
-      body = (await reply.json()) as typeof body;
+      status = reply.status;
+      body = JSON.parse(reply.text) as typeof body;
     } catch (error) {
       throw new DqError('unavailable', `the API at ${this.#serverUrl} does not answer`, { cause: error });
     }
     const answeredMs = Math.round((monotonicNow() - since) * 10) / 10;
-    if (body.id !== undefined && body.dueAt !== undefined && reply.ok)
+    if (body.id !== undefined && body.dueAt !== undefined && status < 300)
       return { id: body.id, acceptedAt, dueAt: body.dueAt, answeredMs };
     const code = body.code !== undefined && Object.hasOwn(catalogue, body.code) ? body.code : 'unavailable';
-    throw new DqError(code as ErrorCode, body.detail ?? `the API answers ${reply.status}`);
+    throw new DqError(code as ErrorCode, body.detail ?? `the API answers ${status}`);
   }
 
   /** Any program of this machine can call the receiver: only requests for the job count. */

@@ -12,6 +12,7 @@ import type { HeldTopics } from '../core/held-topics.ts';
 import { askMaster } from '../master/control/control-client.ts';
 import type { DaemonStatus } from '../master/control/control-protocol.ts';
 import { keyFileWarning, readKeyFile } from '../registry/sql/keys/key-file.ts';
+import { exchange } from '../runtime/exchange.ts';
 import { timeoutSignal } from '../runtime/time.ts';
 import { doctorLimits } from './limits.ts';
 
@@ -123,12 +124,10 @@ function checkPort(host: string, port: number): Promise<Finding> {
 async function isDq(host: string, port: number): Promise<boolean> {
   const address = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
   try {
-    const reply = await fetch(`http://${address.includes(':') ? `[${address}]` : address}:${port}/livez`, {
-      headers: { connection: 'close' },
-      redirect: 'manual',
-      signal: timeoutSignal(doctorLimits.toolMs),
-    });
-    return (await reply.text()).slice(0, 20) === '{"live":true}';
+    const signal = timeoutSignal(doctorLimits.toolMs);
+    const name = address.includes(':') ? `[${address}]` : address;
+    const { text } = await exchange(`http://${name}:${port}/livez`, { signal });
+    return text === '{"live":true}';
   } catch {
     return false;
   }

@@ -12,4 +12,6 @@ export const runtimeLimits = {
   dialKeepAliveMs: 60_000,
   /** Bytes of a file of authorities: that of a Linux distribution, with all public ones, has 0.3 MB. */
   authoritiesBytesMax: 16 * 1024 * 1024,
+  /** Longest reply of dq's own API: a job body of 16 MiB as base64, or escaped twice. */
+  replyBytesMax: 64 * 1024 * 1024,
 } as const;

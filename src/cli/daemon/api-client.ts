@@ -1,11 +1,9 @@
 // Makes one call of the HTTP API. Returns a 2xx reply unchanged; turns everything else into one message and
-// an exit code. Bounds the time and the length of a reply. Never repeats a call: the caller knows if that is
-// safe.
+// an exit code. Bounds the time of a reply. Never repeats a call: the caller knows if that is safe.
 
-import { request as httpRequest } from 'node:http';
-import { request as httpsRequest } from 'node:https';
 import type { ProblemJson } from '../../contract/api/schema.ts';
 import { wordsOf } from '../../core/errors.ts';
+import { type Exchanged, exchange } from '../../runtime/exchange.ts';
 import { timeoutSignal } from '../../runtime/time.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
@@ -126,8 +124,11 @@ export class ApiClient {
     if (bytes !== null) headers['content-length'] = String(bytes.length);
     if (contentType !== null) headers['content-type'] = contentType;
     if (this.#daemon.token !== null) headers['authorization'] = `Bearer ${this.#daemon.token}`;
+    const { method = 'GET', waitMs = 0, signal: given } = call;
+    const late = timeoutSignal(cliLimits.apiCallMs + waitMs);
+    const signal = given === undefined ? late : AbortSignal.any([late, given]);
     try {
-      return await exchange(url, call, headers, bytes);
+      return await exchange(url, { method, headers, body: bytes ?? undefined, signal });
     } catch (error) {
       throw this.#withoutReply(error);
     }
@@ -149,47 +150,6 @@ export class ApiClient {
       },
     );
   }
-}
-
-interface Exchanged {
-  readonly status: number;
-  readonly text: string;
-  readonly at: number | null;
-}
-
-/** One connection per call: commands make few calls, and an idle connection would keep the process alive. */
-function exchange(
-  url: URL,
-  { method = 'GET', waitMs = 0, signal: given }: ApiCall,
-  headers: Record<string, string>,
-  bytes: Buffer | null,
-): Promise<Exchanged> {
-  const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
-  return new Promise((resolve, reject) => {
-    const late = timeoutSignal(cliLimits.apiCallMs + waitMs);
-    const signal = given === undefined ? late : AbortSignal.any([late, given]);
-    const request = send(url, { method, headers, agent: false, signal }, (response) => {
-      const chunks: Buffer[] = [];
-      let size = 0;
-      response.on('data', (chunk: Buffer) => {
-        chunks.push(chunk);
-        size += chunk.length;
-        if (size > cliLimits.apiReplyBytesMax) request.destroy(new Error('the reply is too long'));
-      });
-      response.on('error', reject);
-      response.on('end', () => {
-        const at = Date.parse(response.headers.date ?? '');
-        resolve({
-          status: response.statusCode ?? 0,
-          text: Buffer.concat(chunks).toString('utf8'),
-          at: Number.isNaN(at) ? null : at,
-        });
-      });
-    });
-    // An error reply may come while the body is still being written; it has resolved the promise by then.
-    request.on('error', reject);
-    request.end(bytes ?? undefined);
-  });
 }
 
 function urlOf(base: string, call: ApiCall): URL {

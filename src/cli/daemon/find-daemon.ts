@@ -16,6 +16,7 @@ import { messageOf } from '../../core/errors.ts';
 import { type Answered, askMaster } from '../../master/control/control-client.ts';
 import type { ControlAnswer, ControlRequest } from '../../master/control/control-protocol.ts';
 import { type RunRecord, readRunRecord } from '../../master/data/run-record.ts';
+import { exchange } from '../../runtime/exchange.ts';
 import { timeoutSignal } from '../../runtime/time.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
@@ -160,11 +161,8 @@ async function otherDaemon(flags: DaemonFlags): Promise<string | null> {
 export async function whoElseListens(config: Config): Promise<string | null> {
   const url = urlOfHost(config['server.host'], config['server.port']);
   try {
-    const reply = await fetch(`${url}/v1/config`, {
-      headers: { connection: 'close' },
-      signal: timeoutSignal(cliLimits.readyAskMs),
-    });
-    const { items, code } = (await reply.json()) as Partial<ConfigJson & ProblemJson>;
+    const { text } = await exchange(`${url}/v1/config`, { signal: timeoutSignal(cliLimits.readyAskMs) });
+    const { items, code } = JSON.parse(text) as Partial<ConfigJson & ProblemJson>;
     const dataDir = items?.find(({ name }) => name === 'dataDir')?.value ?? 'another data directory';
     if (items === undefined && code === undefined) return null;
     return `the daemon at ${url} runs on ${dataDir}: after a change of dataDir stop it with --data-dir, move the directory, and start it`;

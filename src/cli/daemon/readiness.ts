@@ -2,6 +2,7 @@
 
 import { messageOf } from '../../core/errors.ts';
 import { readRunRecord } from '../../master/data/run-record.ts';
+import { exchange } from '../../runtime/exchange.ts';
 import { monotonicNow, sleep, timeoutSignal } from '../../runtime/time.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
@@ -19,14 +20,13 @@ export async function readinessOf(url: string, dataDir: string): Promise<Readine
   try {
     // Without a token /readyz omits the reason.
     const token = readRunRecord(dataDir)?.adminToken;
-    const reply = await fetch(`${url}/readyz`, {
-      // A stop or reload would wait for an idle connection.
-      headers: { connection: 'close', ...(token !== undefined && { authorization: `Bearer ${token}` }) },
+    const { status, text } = await exchange(`${url}/readyz`, {
+      headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
       signal: timeoutSignal(cliLimits.readyAskMs),
     });
-    const { detail, warnings = [] } = (await reply.json()) as { detail?: unknown; warnings?: string[] };
-    if (reply.ok) return { why: null, warnings };
-    return { why: typeof detail === 'string' ? detail : `/readyz answers ${reply.status}`, warnings: [] };
+    const { detail, warnings = [] } = JSON.parse(text) as { detail?: unknown; warnings?: string[] };
+    if (status === 200) return { why: null, warnings };
+    return { why: typeof detail === 'string' ? detail : `/readyz answers ${status}`, warnings: [] };
   } catch (error) {
     return { why: `${unanswered}: ${messageOf(error)}`, warnings: [] };
   }
