@@ -10,6 +10,9 @@ export const cliLimits = {
   tokenLockMs: 5_000,
   /** `dq start` and `dq status` wait this long for /readyz, which answers after at most readyMs. */
   readyAskMs: 5_000,
+  /** `dq start -d` and `dq restart` wait this long for a daemon whose processes are up: it connects to Redis
+   *  and MySQL, and reads a large registry. */
+  readyWaitMs: 15_000,
   /** A daemon that is not ready looks at this interval whether it is. */
   readyLookMs: 2_000,
   /** `dq start` prints new reasons for the time in which a user reads its output. */

@@ -41,8 +41,8 @@ it.skipIf(skips)(
       /^registry\.db holds 1 topic, 0 tokens, 1 schedule, .+ not in force while `mysql\.url` is set; /,
     );
     const started = await dq('start', '-d');
-    expect(started.stdout).toMatch(/^dq: warning: jobs\.db holds 2 jobs/m);
-    expect(started.stdout).toMatch(/^dq: warning: registry\.db holds 1 topic/m);
+    expect(started.stderr).toMatch(/^dq: warning: jobs\.db holds 2 jobs/m);
+    expect(started.stderr).toMatch(/^dq: warning: registry\.db holds 1 topic/m);
     // The count creates no file.
     expect(files()).toEqual(['registry.db']);
     expect(await warnings()).toEqual(expect.arrayContaining([ofJobs, ofRegistry]));

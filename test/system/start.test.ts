@@ -177,7 +177,9 @@ describe('dq start -d', () => {
     const ended = (end: string) => ({
       code: 4,
       stderr: expect.stringMatching(
-        new RegExp(`${end}dq: the daemon runs, and is not ready: .*ECONNREFUSED.*\n$`),
+        new RegExp(
+          `${end}dq: not ready yet: [^]*\ndq: the daemon runs, and is not ready: .*ECONNREFUSED.*\n$`,
+        ),
       ),
     });
     const started = await dq('start', '-d', '--port', '0');

@@ -11,7 +11,7 @@ import { monotonicNow, sleep } from '../../runtime/time.ts';
 import { clientOf, withDataDirectory } from '../daemon/daemon-options.ts';
 import { askDaemon, type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
 import { countJobs } from '../daemon/read-pages.ts';
-import { readinessOf, runsNotReady, warningLine } from '../daemon/readiness.ts';
+import { untilReady } from '../daemon/readiness.ts';
 import { Exit, exitCodes } from '../exit.ts';
 import { durationOf } from '../flags.ts';
 import { cliLimits } from '../limits.ts';
@@ -91,9 +91,7 @@ export async function awaitNext(dataDir: string, answered: Answered): Promise<Ex
     const record = readRunRecord(dataDir);
     if (record !== null && record.startedAt !== answered.master.startedAt) {
       say(`dq: restarted: version ${record.version} (pid ${record.pid}) on ${record.url}`);
-      const { why, warnings } = await readinessOf(record.url, dataDir);
-      for (const warning of warnings) say(warningLine(warning));
-      return why === null ? null : runsNotReady(why);
+      return untilReady(record.url, dataDir);
     }
     if (monotonicNow() > end) break;
     await sleep(cliLimits.workPollMs);

@@ -94,7 +94,7 @@ async function start(flags: StartFlags): Promise<void> {
     return;
   }
   if (flags['detach'] === true && flags['inBackground'] !== true) {
-    await detach(config.logDir);
+    await detach(config);
     return;
   }
   const restarting = startAgain({ inBackground: flags['inBackground'] === true, cwd, logDir: config.logDir });
@@ -188,13 +188,13 @@ async function run({ loaded, readAgain, restarting, flags, from }: Run): Promise
         };
         for (const line of facts) tell(line);
         isUp = true;
+        // `dq start -d` looks itself.
+        if (inBackground) return sendToParent({ kind: 'up', url });
         // Redis or MySQL may be unavailable, so the first look that finds them makes the last line.
         void watchReadiness(url, config.dataDir, ({ why, warnings }) => {
           for (const warning of warnings) warn(warning);
           if (why === null) tell(`ready in ${Math.round(monotonicNow() - from)} ms`);
-          else if (!inBackground) say(`dq: warning: not ready: ${why}`);
-          // `dq start -d` returns now and shows no later line; the log has them.
-          sendToParent({ kind: 'up', notReady: why });
+          else say(`dq: warning: not ready: ${why}`);
         });
       },
     });

@@ -6,7 +6,7 @@ import { exchange } from '../../runtime/exchange.ts';
 import { monotonicNow, sleep, timeoutSignal } from '../../runtime/time.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
-import { escapeControls } from '../output/output.ts';
+import { escapeControls, say } from '../output/output.ts';
 
 export interface Readiness {
   /** one line; null = ready */
@@ -35,10 +35,21 @@ export async function readinessOf(url: string, dataDir: string): Promise<Readine
 /** A line for people. */
 export const warningLine = (warning: string): string => `dq: warning: ${escapeControls(warning)}`;
 
-/** The end of a command that started a daemon. A script learns that Redis or MySQL is missing; the daemon
- *  waits for them. */
-export const runsNotReady = (why: string): Exit =>
-  new Exit('notReady', `the daemon runs, and is not ready: ${why}`);
+/** Waits at most cliLimits.readyWaitMs until a daemon that was started is ready, and prints why it is not, and
+ *  its warnings. Returns the end of the command, null = ready: a script learns that Redis or MySQL is missing;
+ *  the daemon waits for them. */
+export async function untilReady(url: string, dataDir: string): Promise<Exit | null> {
+  const end = monotonicNow() + cliLimits.readyWaitMs;
+  for (let known: string | null = null; ; ) {
+    const { why, warnings } = await readinessOf(url, dataDir);
+    for (const warning of warnings) say(warningLine(warning));
+    if (why === null) return null;
+    if (monotonicNow() >= end) return new Exit('notReady', `the daemon runs, and is not ready: ${why}`);
+    if (why !== known) say(`dq: not ready yet: ${why}`);
+    known = why;
+    await sleep(cliLimits.workPollMs);
+  }
+}
 
 const unanswered = '/readyz does not answer';
 

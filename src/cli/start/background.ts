@@ -9,10 +9,12 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Config } from '../../config/options.ts';
 import { messageOf } from '../../core/errors.ts';
 import type { Listening, Restarting } from '../../master/main.ts';
+import { monotonicNow } from '../../runtime/time.ts';
 import { outputName } from '../../telemetry/old-logs.ts';
-import { runsNotReady } from '../daemon/readiness.ts';
+import { untilReady } from '../daemon/readiness.ts';
 import { Exit, exitCodes } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
 
@@ -98,8 +100,8 @@ async function whyStartFails(
 type FromDaemon =
   | { readonly kind: 'line'; readonly line: string }
   | { readonly kind: 'failed'; readonly message: string }
-  /** after its first look; `notReady`: the reason, else null */
-  | { readonly kind: 'up'; readonly notReady: string | null };
+  /** its processes are up */
+  | { readonly kind: 'up'; readonly url: string };
 
 /** Called in the daemon: sends to the waiting command, if there is one. */
 export function sendToParent(message: FromDaemon): void {
@@ -110,19 +112,20 @@ export function sendToParent(message: FromDaemon): void {
 /** Starts the daemon in a session of its own. It sends its lines over a channel until its processes are up;
  *  later output goes to a file of the log directory. Resolves when it is ready; rejects with the reason, and
  *  with the exit code of a daemon that ended. One that is not ready keeps running. */
-export async function detach(logDir: string): Promise<void> {
+export async function detach({ dataDir, logDir }: Pick<Config, 'dataDir' | 'logDir'>): Promise<void> {
+  const from = monotonicNow();
   const output = openOutput(logDir);
   const child = spawn(process.execPath, [...process.execArgv, ...process.argv.slice(1), '--in-background'], {
     detached: true,
     stdio: ['ignore', output, output, 'ipc'],
   });
   closeSync(output);
-  const notReady = await new Promise<string | null>((resolve, reject) => {
+  const notReady = await new Promise<Exit | null>((resolve, reject) => {
     let reason = 'the daemon ended before it was ready';
     child.on('message', (message: FromDaemon) => {
       if (message.kind === 'line') process.stdout.write(`${message.line}\n`);
       else if (message.kind === 'failed') reason = message.message;
-      else if (message.kind === 'up') resolve(message.notReady);
+      else if (message.kind === 'up') untilReady(message.url, dataDir).then(resolve, reject);
     });
     child.on('error', (error) => reject(new Exit('failed', messageOf(error), { cause: error })));
     // Not on 'exit': messages may still be in the channel.
@@ -133,7 +136,8 @@ export async function detach(logDir: string): Promise<void> {
   });
   child.disconnect();
   child.unref();
-  if (notReady !== null) throw runsNotReady(notReady);
+  if (notReady !== null) throw notReady;
+  process.stdout.write(`ready in ${Math.round(monotonicNow() - from)} ms\n`);
 }
 
 /** The file for output of a runtime crash, usually empty. Opened for append, so that the Janitor can truncate
