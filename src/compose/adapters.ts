@@ -81,7 +81,7 @@ export async function redisJobsOf(
   return openRedisJobs({
     registry,
     kept: mysql === null ? undefined : () => mysql.keptShards(),
-    registryBackup: mysql === null ? (embedded ?? null) : null,
+    backups: embedded ?? null,
     urls: config.redis,
     takesLogins: role === 'store' && init.restarts === 0,
     registryId: () => registry.id(),

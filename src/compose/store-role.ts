@@ -228,7 +228,6 @@ export class StoreRole {
       socketPath: init.socketPath,
       log,
       ...(this.#mysql === null ? { registry, registryPath: this.#registryPath, registryDamage } : {}),
-      copiesJobs: init.config.redis.length === 0,
       leftBehind: (jobs) => this.#leftBehind.now(jobs),
       isLeaving: init.config.redis.length > 0,
       metrics,

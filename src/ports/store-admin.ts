@@ -52,7 +52,7 @@ export type LongWork<R> =
     };
 
 export interface Backup {
-  /** contains jobs.db (jobs on Redis: not) and registry.db like a data directory, but not the key that
+  /** contains jobs.db (with jobs on Redis: while it has some) and registry.db like a data directory, but not the key that
    *  encrypts the topics' secrets */
   readonly directory: string;
   readonly bytes: number;

@@ -75,6 +75,10 @@ export class Mover extends Agent {
     const state = await calls.state();
     const { move, ended } = state;
     if (move === null || ended !== null) return this.#rest(state);
+    if (state.isFrozen) {
+      this.#problem = 'dq backup or dq fsck reads jobs.db';
+      return upkeepLimits.moveWaitMs;
+    }
     const waitMs = this.#opened === move ? null : await this.#open(move, state);
     if (waitMs !== null) return waitMs;
     const askedAt = monotonicNow();

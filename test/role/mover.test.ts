@@ -1,5 +1,6 @@
 // The move of a jobs.db to a real Redis: what arrives, and calls on its ids meanwhile.
 
+import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { type JobKey, type JobSnapshot, pullOwner, type ReservedJob } from '../../src/core/job.ts';
 import type { Change } from '../../src/core/job-change.ts';
@@ -18,6 +19,7 @@ import { type JumpingTime, useJumpingTime } from '../support/jumping-time.ts';
 import { type OneShardOptions, openEmpty } from '../support/redis-store.ts';
 import { lacks, owned, workerRedis } from '../support/services.ts';
 import { openSqliteStore, type SqliteStore, temporaryDirectory } from '../support/sqlite-store.ts';
+import { until } from '../support/until.ts';
 
 const leased = 'leased';
 const isOf = (row: JobKey) => (key: JobKey) => key.topic === row.topic && key.id === row.id;
@@ -64,12 +66,12 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
         },
       },
     };
-    const nextMover = async () => {
+    const nextMover = async (from = moving) => {
       const made = new Mover(
         {
           ...{ log: silentLog, journal, store: under.store, config: { noDeliveries: false } },
         } as unknown as RoleContext,
-        moving,
+        from,
         () => false,
       );
       await owned('test', Promise.resolve({ stop: () => made.drain(1_000) }));
@@ -394,6 +396,58 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
     await ends(time, moving);
     expect(Object.fromEntries(putsBefore)).toEqual({ ready: 1, retried: 2, moved: 2, dead: 2 });
+  });
+
+  it('a backup has the jobs that jobs.db holds, before and during the move', async () => {
+    const { time, under, moving, mover, source, lease, arrivals, nextMover } = await opened();
+    const { admin } = source.client.store;
+    const directory = await aDirectory();
+    const backup = async (name: string) => {
+      await admin.startBackup(join(directory.path, name));
+      return until('the copy', async () => {
+        const now = await admin.backup();
+        return now.kind === 'running' ? null : now;
+      });
+    };
+    const notCopied = expect.stringMatching(/^this copy has what is left in jobs\.db \(5 jobs\).*BGSAVE/);
+    expect(await backup('held')).toMatchObject({ kind: 'done', result: { notCopied } });
+    await moving.calls.begin();
+    expect(await backup('moving')).toMatchObject({ kind: 'done', result: { notCopied } });
+    await mover.start();
+    await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
+    await ends(time, moving);
+    // Also that of a move which ended later goes on.
+    for (const name of ['held', 'moving']) {
+      const copy = await leavingStore({ path: join(directory.path, name), remove() {} });
+      const { store, leaving } = copy.client;
+      expect(await leaving.state()).toMatchObject({ jobs: 5 });
+      await leaving.begin();
+      const next = await nextMover(new MovingStore(under.store, arrivals, { store, leaving }));
+      await next.start();
+      await time.passUntil('all but the lease', async () => (await leaving.state()).jobs === 1);
+      await next.drain(1_000);
+    }
+    expect((await under.store.admin.counts()).topics).toMatchObject({ t: { delayed: 2, ready: 1, dead: 1 } });
+    const reason = expect.stringContaining('nothing was copied');
+    expect(await backup('empty')).toMatchObject({ kind: 'failed', reason });
+  });
+
+  it('waits while a backup reads jobs.db', async () => {
+    const { time, moving, mover, lease } = await opened();
+    await moving.calls.begin();
+    const { state } = moving.calls;
+    const frozen = vi.spyOn(moving.calls, 'state').mockImplementation(async () => ({
+      ...(await state.call(moving.calls)),
+      isFrozen: true,
+    }));
+    const page = vi.spyOn(moving.calls, 'page');
+    await mover.start();
+    await time.passUntil('it waits', () => mover.problem === 'dq backup or dq fsck reads jobs.db');
+    await time.jump(3 * upkeepLimits.moveWaitMs);
+    expect(page).not.toHaveBeenCalled();
+    frozen.mockRestore();
+    await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
+    await ends(time, moving);
   });
 
   it('a page and a reading by ids fit into a frame, whatever attempts and bodies they have', async () => {

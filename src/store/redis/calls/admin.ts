@@ -35,15 +35,15 @@ type BucketCounts = readonly [
   ...CountsReply[],
 ];
 
-/** Copies registry.db, which dq-store owns. */
-export type RegistryBackup = Pick<StoreAdmin, 'startBackup' | 'backup'>;
+/** Of dq-store, which owns registry.db, and a jobs.db whose jobs have not moved. */
+export type FileBackups = Pick<StoreAdmin, 'startBackup' | 'backup'>;
 
 /** All but health, which also depends on the shard list. `members`: the open shards at this moment; throws
  *  StoreError while no shard is known */
 export function adminCalls(
   shards: Shards,
   members: () => readonly Shard[],
-  registryBackup: RegistryBackup | null = null,
+  backups: FileBackups | null = null,
 ): Omit<StoreAdmin, 'health'> {
   const records = () => members().map((shard) => new ExaminationRecord(shard));
   return {
@@ -82,12 +82,8 @@ export function adminCalls(
       if (missing.length > 0) throw new StoreError(shardsAway(missing));
       return Object.fromEntries(answers);
     },
-    startBackup: async (directory) => registryBackup?.startBackup(directory) ?? 'started',
-    async backup() {
-      if (registryBackup === null) return { kind: 'failed', startedAt: 0, endedAt: 0, reason: noBackup };
-      const state = await registryBackup.backup();
-      return state.kind === 'done' ? { ...state, result: { ...state.result, notCopied } } : state;
-    },
+    startBackup: async (directory) => backups?.startBackup(directory) ?? 'started',
+    backup: async () => backups?.backup() ?? { kind: 'none' },
     async startFsck(how) {
       const all = records();
       if ((await readAll(all)).kind === 'running') return 'busy';
@@ -129,15 +125,6 @@ function sumOf(answered: readonly Answered<unknown>[]): Counts {
     ...namingMissing(missing),
   };
 }
-
-const noBackup =
-  'nothing was copied, because the jobs are in Redis and the registry is in MySQL. Back up Redis by its own ' +
-  'means (BGSAVE, then copy its dump.rdb), then MySQL (mysqldump --single-transaction), and secret.key: see ' +
-  'dq help backup-restore';
-
-const notCopied =
-  'the jobs are in Redis and not in this copy: back up each Redis by its own means (BGSAVE, then copy its ' +
-  'dump.rdb) before the registry: see dq help backup-restore';
 
 /** Ok while one shard works: jobs on the others wait, and each of those is named in the warnings.
  *  `whyUnknown`: why there are no members */

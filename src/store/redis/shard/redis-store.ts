@@ -9,7 +9,7 @@ import { idAt, noShards, placesOf, type ShardList, type ShardRecord } from '../.
 import type { Hint, Partition, PushJob, Store, StoreHealth } from '../../../ports/job-store.ts';
 import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
 import { storeLimits } from '../../limits.ts';
-import { adminCalls, healthOfAll, type RegistryBackup } from '../calls/admin.ts';
+import { adminCalls, type FileBackups, healthOfAll } from '../calls/admin.ts';
 import { alertCalls } from '../calls/alerts.ts';
 import { deadCalls } from '../calls/dead.ts';
 import { arrivalCalls, healingCalls } from '../calls/healing.ts';
@@ -31,7 +31,7 @@ export interface RedisStoreOptions extends Omit<ShardOptions, 'url' | 'buckets' 
   /** why no shard is known: what the first shard list waits for */
   readonly whyUnknown?: () => StoreFailure;
   /** null: the registry is in MySQL */
-  readonly registryBackup?: RegistryBackup | null;
+  readonly backups?: FileBackups | null;
   /** whether this process listens to hints from the start, or from its first listener on: one more
    *  connection per shard */
   readonly hints: boolean;
@@ -100,7 +100,7 @@ export class RedisStore implements Shards {
       history: historyCalls(this),
       alerts: alertCalls(this),
       admin: {
-        ...adminCalls(this, () => this.#knownShards, options.registryBackup),
+        ...adminCalls(this, () => this.#knownShards, options.backups),
         health: () => this.#health(),
       },
       surveys: surveyCalls(this),

@@ -189,7 +189,12 @@ export class Engine {
   /** Checkpoints the WAL and stops further checkpoints until the returned function is called. Until then the
    *  file stays one consistent state for readers without locks. Only between transactions. */
   freeze(): () => void {
-    return this.#walSpace.freeze();
+    const release = this.#walSpace.freeze();
+    this.leaving.isFrozen = true;
+    return () => {
+      this.leaving.isFrozen = false;
+      release();
+    };
   }
 
   #setDiskFull(isDiskFull: boolean): void {

@@ -31,6 +31,8 @@ export class Leaving {
   readonly #meta: Statement;
   readonly #putMeta: Statement;
   readonly #removeMeta: Statement;
+  /** by Engine.freeze */
+  isFrozen = false;
 
   constructor(tx: TransactionContext, snapshots: Snapshots) {
     const { db } = tx;
@@ -66,6 +68,7 @@ export class Leaving {
       startedAt: this.#read('moving_at'),
       total: this.#read('moving_jobs'),
       ended: this.#read('moved'),
+      isFrozen: this.isFrozen,
       lastEndAt: (this.#lastEnd.get() as [number | null])[0],
     };
   }

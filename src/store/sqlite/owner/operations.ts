@@ -213,6 +213,7 @@ function operationOf(verb: StoreVerb, { read, isNoop = () => false }: Act): Oper
 const inForce: LeavingState = {
   jobs: 0,
   owesAlerts: false,
+  isFrozen: false,
   lastEndAt: null,
   move: null,
   startedAt: null,

@@ -44,8 +44,6 @@ export interface StoreOwnerOptions extends EngineOptions {
   readonly metrics?: Metrics;
   /** registry.db, for backups; without it a backup holds only jobs.db */
   readonly registryPath?: string;
-  /** false: a backup contains no jobs.db */
-  readonly copiesJobs?: boolean;
   readonly frozenWalBytesMax?: number;
   /** what the configuration leaves behind, given the number of jobs in jobs.db */
   readonly leftBehind?: (jobs: number) => readonly LeftBehind[];
@@ -99,12 +97,11 @@ export class StoreOwner implements Service {
       path,
       registryPath = null,
       registryDamage = () => null,
-      copiesJobs = true,
       frozenWalBytesMax = sqliteLimits.frozenWalBytesMax,
       clock = wallNow,
     } = options;
     this.#maintenance = new StoreMaintenance(
-      { path, registryPath, registryDamage, copiesJobs, frozenWalBytesMax, clock },
+      { path, registryPath, registryDamage, frozenWalBytesMax, clock },
       () => this.#opened(),
     );
   }

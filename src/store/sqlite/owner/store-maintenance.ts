@@ -31,8 +31,6 @@ export interface MaintenanceOptions {
   readonly registryPath: string | null;
   /** why the registry rejects every call, one sentence; null: it does not */
   readonly registryDamage: () => string | null;
-  /** false: jobs are on Redis, and a backup contains no jobs.db */
-  readonly copiesJobs: boolean;
   readonly frozenWalBytesMax: number;
   /** epoch ms */
   readonly clock: () => number;
@@ -150,17 +148,27 @@ export class StoreMaintenance {
 
   // Backup
 
+  /** Jobs, and alerts that are owed, of a jobs.db that dq leaves for Redis; null: it is in force */
+  #left(): number | null {
+    const { isLeaving, leaving } = this.#engine();
+    if (!isLeaving) return null;
+    const { jobs, owesAlerts } = leaving.state();
+    return jobs + Number(owesAlerts);
+  }
+
   /** Copies under another name first: a directory with the final name holds a complete backup. */
   async #copy(directory: string, read: Read): Promise<Backup> {
-    const { path, registryPath, copiesJobs } = this.#options;
+    const { path, registryPath } = this.#options;
     if (!isAbsolute(directory)) throw new Error(`${directory} is not an absolute path`);
     const damage = this.#options.registryDamage();
     if (damage !== null) throw new Error(damage);
     if (await exists(directory)) throw new Error(`${directory} already exists; name a new directory`);
     const fresh = `${directory}.part`;
     const [jobsCopy, registryCopy] = [join(fresh, 'jobs.db'), join(fresh, 'registry.db')];
-    const copies = copiesJobs ? [{ url: frozen(path), to: jobsCopy }] : [];
+    const left = this.#left();
+    const copies = left === 0 ? [] : [{ url: frozen(path), to: jobsCopy }];
     if (registryPath !== null) copies.push({ url: pathToFileURL(registryPath).href, to: registryCopy });
+    if (copies.length === 0) throw new Error(nothingCopied);
     await removeCopy(fresh, copies);
     await mkdir(fresh, { mode: 0o700 });
     try {
@@ -174,13 +182,27 @@ export class StoreMaintenance {
       await syncPath(fresh);
       await rename(fresh, directory);
       await syncPath(dirname(directory));
-      return { directory, bytes };
+      return {
+        directory,
+        bytes,
+        ...(left !== null && { notCopied: left === 0 ? notCopied : partlyCopied(left) }),
+      };
     } catch (error) {
       await removeCopy(fresh, copies);
       throw error;
     }
   }
 }
+
+const howRedis = 'back up each Redis by its own means (BGSAVE, then copy its dump.rdb)';
+
+const nothingCopied = `nothing was copied, because the jobs are in Redis and the registry is in MySQL: ${howRedis}, then MySQL (mysqldump --single-transaction), and secret.key: see dq help backup-restore`;
+
+const notCopied = `the jobs are in Redis and not in this copy: ${howRedis} before the registry: see dq help backup-restore`;
+
+/** A job leaves jobs.db after Redis has it, so a later copy of Redis has what this one lacks. */
+const partlyCopied = (left: number): string =>
+  `this copy has what is left in jobs.db (${left} jobs), and no job of Redis: now ${howRedis}, and restore both together: see dq help backup-restore`;
 
 /** Of a check that reads a whole file, which damage can end. */
 async function damagesOf(
