@@ -26,7 +26,7 @@ export interface LeavingState {
   readonly total: number | null;
   /** a move that has ended here, and may be open in the target */
   readonly ended: number | null;
-  /** A backup or fsck reads the file: what is forgotten meanwhile makes its WAL longer. */
+  /** A backup or fsck reads the file: each job forgotten meanwhile makes its WAL longer. */
   readonly isFrozen: boolean;
   /** when the last job ended here, of those in its history (epoch ms); null: it has none */
   readonly lastEndAt: number | null;

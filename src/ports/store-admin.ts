@@ -52,8 +52,8 @@ export type LongWork<R> =
     };
 
 export interface Backup {
-  /** contains jobs.db (with jobs on Redis: while it has some) and registry.db like a data directory, but not the key that
-   *  encrypts the topics' secrets */
+  /** contains jobs.db (with jobs on Redis: while it has some) and registry.db like a data directory, but not
+   *  the key that encrypts the topics' secrets */
   readonly directory: string;
   readonly bytes: number;
   /** what the operator has to copy by other means: a sentence; absent: nothing but the key */

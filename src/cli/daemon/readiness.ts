@@ -35,9 +35,9 @@ export async function readinessOf(url: string, dataDir: string): Promise<Readine
 /** A line for people. */
 export const warningLine = (warning: string): string => `dq: warning: ${escapeControls(warning)}`;
 
-/** Waits at most cliLimits.readyWaitMs until a daemon that was started is ready, and prints why it is not, and
- *  its warnings. Returns the end of the command, null = ready: a script learns that Redis or MySQL is missing;
- *  the daemon waits for them. */
+/** Waits at most cliLimits.readyWaitMs until a daemon that was started is ready. Prints why it is not, and
+ *  its warnings. Returns the end of the command, null = ready: a script learns that Redis or MySQL is
+ *  missing, and the daemon waits for them. */
 export async function untilReady(url: string, dataDir: string): Promise<Exit | null> {
   const end = monotonicNow() + cliLimits.readyWaitMs;
   for (let known: string | null = null; ; ) {
