@@ -3,7 +3,7 @@
 
 import { rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { openEngine } from '../../src/store/sqlite/engine/engine.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
@@ -12,9 +12,6 @@ import { addTopic, forAll, groupBy, jobsLeft, numbers, resumeTopic } from '../su
 import { runDq } from '../support/run-dq.ts';
 import { type Arrival, ok, type Sink, startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-
-// Above the sum of the waits.
-vi.setConfig({ testTimeout: 300_000 });
 
 const mebibyte = 1024 * 1024;
 const body = Buffer.alloc(300, 97);

@@ -3,7 +3,7 @@
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
@@ -13,8 +13,6 @@ import { runDq } from '../support/run-dq.ts';
 import { lacks, owned } from '../support/services.ts';
 import { ok, startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-
-vi.setConfig({ testTimeout: 300_000 });
 
 const jobs = 2_000;
 const move = async (daemon: Daemon) => (await daemon.api('GET', '/v1/move')).body;

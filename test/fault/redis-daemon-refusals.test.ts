@@ -4,7 +4,7 @@
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { startLoad, startReceiver } from '../support/load.ts';
@@ -14,9 +14,6 @@ import { rejectedIds, untilEmptyAndWhole, untilReady } from '../support/redis-tr
 import { lacks, owned } from '../support/services.ts';
 import { ok, startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-
-// Above the sum of the waits.
-vi.setConfig({ testTimeout: 300_000 });
 
 /** A separate connection, for commands that would block redis-cli. */
 function connected(server: RedisServer): Redis {

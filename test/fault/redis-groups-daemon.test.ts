@@ -1,6 +1,6 @@
 // What a daemon asks of an idle Redis and an idle Cluster, and a switchover of its server behind one address.
 // Failovers under load are in total-queue-stores.test.ts.
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { startRedisCluster } from '../../scripts/services/redis-cluster.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
@@ -13,8 +13,6 @@ import { startScriptedRedis } from '../support/scripted-redis.ts';
 import { lacks, owned } from '../support/services.ts';
 import { ok, startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-
-vi.setConfig({ testTimeout: 300_000, hookTimeout: 60_000 });
 
 /** Starts a daemon that has delivered its jobs. */
 async function startIdle(url: string): Promise<void> {

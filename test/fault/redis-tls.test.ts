@@ -2,7 +2,7 @@
 // when a server on the way cannot be used.
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { startRedisCluster } from '../../scripts/services/redis-cluster.ts';
 import { startSentinel, startSentinelGroup } from '../../scripts/services/redis-sentinel.ts';
@@ -15,8 +15,6 @@ import { runDqProcess } from '../support/run-dq.ts';
 import { lacks, owned } from '../support/services.ts';
 import { ok, startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-
-vi.setConfig({ testTimeout: 300_000, hookTimeout: 60_000 });
 
 const paused = 40;
 

@@ -22,7 +22,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { askAndForget, openDatabase } from '../../src/runtime/database.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { testDirectory } from '../support/directory.ts';
@@ -30,9 +30,6 @@ import { addTopic, forAll, numbers } from '../support/producing.ts';
 import { runDq } from '../support/run-dq.ts';
 import { type Sink, startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-
-// Above the sum of the waits.
-vi.setConfig({ testTimeout: 300_000 });
 
 /** Data directories to copy: of a stopped daemon, and of one whose processes were all killed. */
 let originals: string;

@@ -4,14 +4,10 @@ import { it } from 'vitest';
 import { lacks } from '../support/services.ts';
 import { expectKeptPromises } from '../support/total-queue.ts';
 
-const timeout = 300_000;
-
-it('total queue: no promise is broken on the embedded store', { timeout }, () =>
-  expectKeptPromises('smoke', '--store', 'sqlite', '--seed', '7', '--seconds', '12'),
-);
+it('total queue: no promise is broken on the embedded store', () =>
+  expectKeptPromises('smoke', '--store', 'sqlite', '--seed', '7', '--seconds', '12'));
 
 it.skipIf((await lacks('redis')) || (await lacks('mysql')))(
   'total queue: with a journal no promise is broken, although Redis loses everything',
-  { timeout },
   () => expectKeptPromises('smoke', '--store', 'redis', '--journal', '--seed', '5', '--seconds', '12'),
 );

@@ -590,4 +590,13 @@ describe('sdmq and mykit-delay', () => {
     expect(await dq.sdmq(`${path}&ack=true`)).toMatchObject({ data: bytes });
     expect((await dq.store.admin.counts()).topics).toEqual({});
   });
+
+  it('get: a job whose end is not stored is ready again', async () => {
+    const failure = { kind: 'not_stored', code: 'busy' } as const;
+    const ack = async (items: readonly unknown[]) => items.map(() => failure);
+    const dq = await start({ store: (store) => ({ ...store, jobs: { ...store.jobs, ack } }) });
+    await dq.pushSdmq({ topic: 't', id: 'a' });
+    expect(await dq.sdmq('/get/t?ack=true')).toMatchObject({ success: false, data: null });
+    expect(await dq.sdmq('/get/t?wait=60s')).toMatchObject({ data: { id: 'a' } });
+  });
 });

@@ -16,7 +16,6 @@ import { lacks, workerMariadb, workerRedis } from '../support/services.ts';
 import { changeOf, spoolDirectory, stream, writerIn } from '../support/spool.ts';
 import { until } from '../support/until.ts';
 
-vi.setConfig({ testTimeout: 90_000 });
 const isMissing = (await lacks('redis')) || (await lacks('mysql'));
 const away = new StoreError({ kind: 'not_stored', code: 'away' });
 

@@ -18,6 +18,7 @@ import { silentLog } from '../../src/telemetry/log.ts';
 import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
 import { pullsWait, removeTokens, startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
 import { problem } from '../support/problem.ts';
+import { openSocketsTo } from '../support/sockets.ts';
 import { until } from '../support/until.ts';
 
 let dq: TestIntake;
@@ -46,7 +47,7 @@ const macOf = (parts: Buffer) =>
 
 const away = () => Promise.reject(new StoreError({ kind: 'not_stored', code: 'busy' }));
 /** A server over the same store that was started while the registry is unavailable. */
-const startUnread = (get: () => Promise<never>) =>
+const startUnread = (get: () => Promise<unknown>) =>
   startIntake({
     restarts: 1,
     store: () => dq.store,
@@ -482,6 +483,30 @@ describe('a client that leaves', () => {
     expect(await job('a')).toMatchObject({ attempt: 0, attempts: [] });
   });
 
+  it('before its topic is known: no job is reserved for it', async () => {
+    let asks = false;
+    let goOn = () => {};
+    const known = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    const started = await startUnread(async () => {
+      asks = true;
+      await known;
+      return dq.registry.get('report');
+    });
+    const raw = started.open();
+    raw.send(pullOf('wait=60s'));
+    await until('it asks for its topic', () => asks);
+    const port = raw.socket.localPort as number;
+    raw.socket.destroy();
+    await until('dq has closed the connection', () => !openSocketsTo(process.pid, port));
+    goOn();
+    await until('its request has ended', () => started.role.inFlight() === 0);
+    await started.push('report', '1', '?id=a');
+    const next = await started.api('POST', '/v1/topics/report/pull?wait=60s');
+    expect(next.body).toMatchObject({ items: [{ id: 'a' }] });
+  });
+
   it('while it does not read its answer: the jobs are ready at once', async () => {
     const count = 70;
     for (let n = 0; n < count; n++) await push(`j${n}`, JSON.stringify('x'.repeat(60_000)));
@@ -524,7 +549,8 @@ describe('clients of one turn', () => {
     const socket = new Socket().setTimeout(7_000);
     onTestFinished(() => void socket.destroy());
     const response = new ServerResponse(new IncomingMessage(socket));
-    const pulled = pullForClient(pullerOn(), response, { ...request, topics: ['report'], waitMs: 60_000 });
+    const asked = { ...request, topics: ['report'], waitMs: 60_000 };
+    const pulled = pullForClient(pullerOn(), response, asked, (jobs) => jobs);
     await expect(pulled).rejects.toThrow('pull: 0 requests wait already; try again');
     expect(socket.timeout).toBe(7_000);
   });

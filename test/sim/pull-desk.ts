@@ -117,8 +117,9 @@ export class PullDesk {
     const { topics: names, max } = ask;
     const waitMs = Math.max(0, until - monotonicNow());
     const request = { topics: names, max, waitMs, leaseMs, client, refusal: () => null };
-    const pulled = await pullForClient(this.#puller, response, request);
-    return pulled.map((one) => ({ ...this.#calls.pulled(one), body: one.job.body }));
+    return pullForClient(this.#puller, response, request, (pulled) =>
+      pulled.map((one) => ({ ...this.#calls.pulled(one), body: one.job.body })),
+    );
   }
 
   async answer(texts: readonly string[], ask: LeaseAsk): Promise<readonly LeaseResult[]> {

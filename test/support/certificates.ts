@@ -5,6 +5,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { temporaryDirectory } from './sqlite-store.ts';
+import { hungMs } from './until.ts';
 
 export interface Certificate {
   readonly cert: string;
@@ -23,7 +24,7 @@ export interface Authority {
 /** The reason why this machine cannot make certificates, for a skipped test, or null. */
 export const noCertificates: string | null = (() => {
   try {
-    execFileSync('openssl', ['version'], { stdio: 'ignore', timeout: 10_000 });
+    execFileSync('openssl', ['version'], { stdio: 'ignore', timeout: hungMs });
     return null;
   } catch {
     return 'no openssl here to make certificates with';
@@ -36,7 +37,7 @@ export function createAuthority(atEnd: (end: () => void) => void = onTestFinishe
   atEnd(directory.remove);
   const at = (name: string) => join(directory.path, name);
   const openssl = (...args: string[]) =>
-    void execFileSync('openssl', args, { stdio: 'pipe', timeout: 10_000 });
+    void execFileSync('openssl', args, { stdio: 'pipe', timeout: hungMs });
   const newKey = (file: string) =>
     ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', at(file)] as const;
   openssl(

@@ -20,7 +20,7 @@ import { startComposed } from './composed.ts';
 import type { ApiReply } from './daemon.ts';
 import { dereferenced, type OpenApi, undescribed } from './described.ts';
 import { openSqliteStore, type SqliteStore, temporaryDirectory } from './sqlite-store.ts';
-import { until } from './until.ts';
+import { hungMs, until } from './until.ts';
 
 export interface IntakeOptions {
   /** by option name */
@@ -146,7 +146,7 @@ export async function tokenFor(
 /** A call that fails for a reply that the description does not have. */
 export function describedCall(url: string, description: OpenApi): TestIntake['call'] {
   return async (method, path, init = {}) => {
-    const response = await fetch(url + path, { ...init, method, signal: AbortSignal.timeout(60_000) });
+    const response = await fetch(url + path, { ...init, method, signal: AbortSignal.timeout(hungMs) });
     const text = await response.text();
     const type = (response.headers.get('content-type') ?? '').replace(/;.*/, '');
     const json = () => (text === '' ? null : JSON.parse(text));

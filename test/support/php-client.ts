@@ -2,8 +2,7 @@
 import { EventEmitter, once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
-
-const deadlineMs = 30_000;
+import { hungMs } from './until.ts';
 
 export const succ = '0033{"code":1,"msg":"succ","data":[]}';
 export const fail = '0033{"code":0,"msg":"fail","data":[]}';
@@ -59,7 +58,7 @@ export function phpClient(port: number): PhpClient {
     socket.destroy();
   });
   const replies = async (n: number) => {
-    const signal = AbortSignal.timeout(deadlineMs);
+    const signal = AbortSignal.timeout(hungMs);
     while (frames.length < n && ended === null) await once(events, 'change', { signal });
     if (frames.length < n) throw new Error(`closed instead of ${n} replies, after ${ended}`);
     return frames.splice(0, n);
@@ -75,7 +74,7 @@ export function phpClient(port: number): PhpClient {
     },
     replies,
     async closed() {
-      const signal = AbortSignal.timeout(deadlineMs);
+      const signal = AbortSignal.timeout(hungMs);
       while (ended === null) await once(events, 'change', { signal });
       return ended;
     },

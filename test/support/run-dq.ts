@@ -5,7 +5,7 @@ import { Readable } from 'node:stream';
 import { onTestFinished } from 'vitest';
 import { runCommand } from '../../src/cli/program.ts';
 import { environment, launcher, type RunningDaemon } from './daemon.ts';
-import { until } from './until.ts';
+import { hungMs, until } from './until.ts';
 
 export interface Run {
   readonly code: number | null;
@@ -19,8 +19,8 @@ export interface RunOptions {
   readonly input?: string | Buffer;
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** makes it a process that ends by then; default 90 s */
-  readonly timeoutMs?: number;
+  /** makes it a process */
+  readonly isProcess?: true;
   /** another bin/dq than this repository's */
   readonly launcher?: string;
   /** options of Node */
@@ -34,7 +34,7 @@ const processes: readonly (string | undefined)[] = ['start', 'restart', 'reload'
  *  more of a busy one. One at a time, because a command has the streams, the directory and the environment of
  *  its process. */
 export function runDq(args: readonly string[], options: RunOptions = {}): Promise<Run> {
-  const isProcess = options.launcher !== undefined || options.timeoutMs !== undefined;
+  const isProcess = options.launcher !== undefined || options.isProcess === true;
   if (isProcess || processes.includes(args[0])) return runDqProcess(args, options);
   return runDqHere(args, options);
 }
@@ -99,7 +99,7 @@ export async function runDqProcess(args: readonly string[], options: RunOptions 
     [...(options.execArgv ?? []), options.launcher ?? launcher, ...args],
     {
       ...{ cwd: options.cwd, env: environment(options.env), stdio: ['pipe', 'pipe', 'pipe'] },
-      ...{ timeout: options.timeoutMs ?? 90_000, killSignal: 'SIGKILL' },
+      ...{ timeout: hungMs, killSignal: 'SIGKILL' },
     },
   );
   const chunks: Buffer[] = [];
@@ -119,7 +119,7 @@ export async function runDqProcess(args: readonly string[], options: RunOptions 
 export async function runDqOnTerminal(args: readonly string[], input: string): Promise<Run> {
   const command = [process.execPath, launcher, ...args].join(' ');
   const child = spawn('script', ['-qec', command, '/dev/null'], {
-    ...{ env: environment(), stdio: ['pipe', 'pipe', 'pipe'], detached: true, timeout: 90_000 },
+    ...{ env: environment(), stdio: ['pipe', 'pipe', 'pipe'], detached: true, timeout: hungMs },
   });
   let stdout = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));

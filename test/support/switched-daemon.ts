@@ -15,7 +15,7 @@ export function switchedDaemon() {
     string,
     string,
   ];
-  const dq = (...args: string[]) => runDq([...args, '-c', file], { cwd: directory, timeoutMs: 90_000 });
+  const dq = (...args: string[]) => runDq([...args, '-c', file], { cwd: directory, isProcess: true });
   onTestFinished(async () => {
     await dq('stop');
     rmSync(directory, { recursive: true, force: true });

@@ -5,6 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
  *  a busy one. */
 let usualDeadlineMs = 120_000;
 
+/** Ends what hangs before the test ends (vitest.config.ts): nothing else may take so long. */
+export const hungMs = 240_000;
+
 /** A shorter deadline for a file whose tests wait for conditions that must not come true. */
 export function setUsualDeadline(ms: number): void {
   usualDeadlineMs = ms;

@@ -363,7 +363,7 @@ describe('dq push, get, cancel', () => {
     expect(wrong.stderr).toContain('(Did you mean dq apply … --file topics.yaml?)');
     const local = await dq(['push', 'shown', '1', '--at', '2030-01-31 09:00'], {
       env: { TZ: 'Asia/Shanghai' },
-      timeoutMs: 90_000,
+      isProcess: true,
     });
     expect(local.stderr).toContain('2030-01-31T01:00:00.000Z');
     const refused = await dq(['dead', 'purge', 'shown', '--reason', 'timeout']);

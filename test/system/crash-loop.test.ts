@@ -27,7 +27,7 @@ it('crash loop: exit 70 with the reason, and no process; the next start mails it
     DQ_ALERTS__EMAILS: 'ops@example.org',
   };
   const run = await runDq(['start', '-d', '--port', '0', ...places], {
-    ...{ cwd: directory, execArgv, env: { ...env, ...given }, timeoutMs: 100_000 },
+    ...{ cwd: directory, execArgv, env: { ...env, ...given }, isProcess: true },
   });
   const reason =
     /^dq: dq-upkeep died 10 times within 60 s; the last time: dq-upkeep \(pid \d+\) exited with code 1.*$/m;

@@ -1,5 +1,5 @@
 // Tests a Redis that belongs to another registry. Instances that share both: mysql.test.ts.
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { addTopic } from '../support/producing.ts';
@@ -8,8 +8,6 @@ import { lacks, mariadb, owned } from '../support/services.ts';
 import { ok, startSink } from '../support/sink.ts';
 import { temporaryDirectory } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
-
-vi.setConfig({ testTimeout: 300_000 });
 
 const isMissing = (await lacks('redis')) || (await lacks('mysql'));
 

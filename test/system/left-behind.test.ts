@@ -1,14 +1,12 @@
 // Tests what a start says about jobs and topics in a store or registry that is not in force.
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, it, vi } from 'vitest';
+import { expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { createTopic } from '../support/producing.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
 import { switchedDaemon } from '../support/switched-daemon.ts';
 import { until } from '../support/until.ts';
-
-vi.setConfig({ testTimeout: 300_000 });
 
 const skips = (await lacks('redis')) || (await lacks('mysql'));
 

@@ -5,15 +5,13 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
 import { Webhook } from 'standardwebhooks';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { createTopic, forAll, numbers } from '../support/producing.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
 import { startSink } from '../support/sink.ts';
 import { switchedDaemon } from '../support/switched-daemon.ts';
 import { until } from '../support/until.ts';
-
-vi.setConfig({ testTimeout: 300_000 });
 
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 const idle = 'http://127.0.0.1:9/';

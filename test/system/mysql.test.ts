@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Webhook } from 'standardwebhooks';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { sqlLimits } from '../../src/registry/sql/limits.ts';
 import type { Daemon } from '../support/daemon.ts';
@@ -14,9 +14,6 @@ import { lacks, mariadb, owned } from '../support/services.ts';
 import { ok, startSink } from '../support/sink.ts';
 import { temporaryDirectory } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
-
-// A test starts up to three daemons, each of which may have to wait for MySQL.
-vi.setConfig({ testTimeout: 300_000 });
 
 /** A secret that may be only in the file that contains it. */
 const password = 'pw-canary-0f8e';

@@ -25,7 +25,7 @@ describe('dq restart', () => {
       runDq([...args, '--data-dir', dataDir], {
         cwd: directory,
         env: { DQ_LOGDIR: join(directory, 'logs'), DQ_TIMER__WORKERS: '2' },
-        timeoutMs: 90_000,
+        isProcess: true,
       });
     onTestFinished(async () => {
       await dq('stop');
@@ -64,7 +64,7 @@ describe('dq restart', () => {
           console: { port: consolePort },
         }),
       );
-    const dq = (...args: string[]) => runDq(args, { cwd: directory, timeoutMs: 90_000 });
+    const dq = (...args: string[]) => runDq(args, { cwd: directory, isProcess: true });
     onTestFinished(async () => {
       for (const dataDir of [old, next]) await dq('stop', '--data-dir', dataDir);
       rmSync(directory, { recursive: true, force: true });
@@ -166,7 +166,7 @@ describe('dq restart', () => {
     expect((await daemon.api('GET', '/readyz')).status).toBe(200);
     expect((await daemon.push('t', '{}', { id: 'a', delay: '1h' })).status).toBe(201);
     // All checks pass: the daemon ends.
-    const restarted = runDq(['restart', '--data-dir', daemon.dataDir], { cwd: directory, timeoutMs: 90_000 });
+    const restarted = runDq(['restart', '--data-dir', daemon.dataDir], { cwd: directory, isProcess: true });
     await until('it has ended', () => daemon.child.exitCode !== null);
     expect(daemon.child.exitCode).toBe(75);
     const next = await startDaemon({ directory, config: { server: { port, workers: 1 } }, portInFile: true });

@@ -171,7 +171,7 @@ describe('dq start -d', () => {
       runDq([...args, ...at], {
         cwd: directory,
         env: { DQ_LOGDIR: join(directory, 'logs'), DQ_REDIS: 'redis://127.0.0.1:1' },
-        timeoutMs: 90_000,
+        isProcess: true,
       });
     onTestFinished(async () => void (await dq('stop')));
     const ended = (end: string) => ({

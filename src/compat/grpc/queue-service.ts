@@ -178,12 +178,12 @@ export class QueueService {
       client: call.client,
       refusal,
     });
-    return {
-      jobs: pulled.map((one) => ({
+    return this.#puller.answer(pulled, (jobs) => ({
+      jobs: jobs.map((one) => ({
         ...this.#pulls.pulled(one),
         body: one.job.body,
       })),
-    };
+    }));
   }
 
   /** A client that has left gets no job; those that would make the reply too large are released. */

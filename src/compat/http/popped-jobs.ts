@@ -51,13 +51,14 @@ export class PoppedJobs {
     this.#parts = parts;
   }
 
-  /** Waits for topics that do not exist, too. null: no job in time, or the client has left. Rejects with
-   *  DqError. */
-  async pop(
+  /** Waits for topics that do not exist, too. `answerOf` gets null: no job in time, or the client has left.
+   *  Rejects as that does, and with DqError. */
+  async pop<T>(
     { response, rights, admit }: PoppingCall,
     topics: readonly string[],
     waitMs: number,
-  ): Promise<PulledJob | null> {
+    answerOf: (pulled: PulledJob | null) => T | Promise<T>,
+  ): Promise<T> {
     for (const name of topics) {
       this.#parts.access.require('pull', name, rights);
       const topic = this.#parts.topics.get(name);
@@ -72,12 +73,13 @@ export class PoppedJobs {
       client: clientOf(rights, response.req.socket.remoteAddress),
       refusal,
     };
-    const [pulled] = await pullForClient(this.#parts.puller, response, request);
-    if (pulled === undefined) return null;
-    const lease = pulledLeaseOf(pulled);
-    this.#parts.leases.pulled(lease);
-    this.#remember({ lease, until: pulled.pulledAt + pulled.job.leaseMs });
-    return pulled;
+    return pullForClient(this.#parts.puller, response, request, ([pulled]) => {
+      if (pulled === undefined) return answerOf(null);
+      const lease = pulledLeaseOf(pulled);
+      this.#parts.leases.pulled(lease);
+      this.#remember({ lease, until: pulled.pulledAt + pulled.job.leaseMs });
+      return answerOf(pulled);
+    });
   }
 
   #remember(popped: Popped): void {

@@ -110,8 +110,9 @@ export class OuqiangDialect implements HttpDialect {
     if (topics.length === 0) return failed('topic不能为空');
     if (topics.length > compatLimits.popTopicsMax)
       return failed(`topic: at most ${compatLimits.popTopicsMax} names`);
-    const pulled = await this.#popped.pop(call, topics, this.#popMs);
-    return done(pulled === null ? null : { id: pulled.job.id, ...bodyText(pulled.job.body) });
+    return this.#popped.pop(call, topics, this.#popMs, (pulled) =>
+      done(pulled === null ? null : { id: pulled.job.id, ...bodyText(pulled.job.body) }),
+    );
   }
 
   async #get(id: string, { rights }: HttpCall): Promise<HttpReply> {

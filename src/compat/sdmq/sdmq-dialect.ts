@@ -5,6 +5,7 @@ import { contractLimits } from '../../contract/api/limits.ts';
 import { parseDuration } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import { foreignOfTopic } from '../../core/topic/foreign-name.ts';
+import type { PulledJob } from '../../intake/pull/puller.ts';
 import type { CompatJobs } from '../compat-jobs.ts';
 import type { CompatParts } from '../compat-listener.ts';
 import {
@@ -89,10 +90,14 @@ export class SdmqDialect implements HttpDialect {
     return replyOf(await this.#jobs.push(message, call));
   }
 
-  async #get(name: string, call: HttpCall): Promise<HttpReply> {
+  #get(name: string, call: HttpCall): Promise<HttpReply> {
     const topic = topicOf(name);
-    const pulled = await this.#popped.pop(call, [topic], readWait(call.query.get('wait')));
-    if (pulled === null) return replyOf(done(null));
+    return this.#popped.pop(call, [topic], readWait(call.query.get('wait')), (pulled) =>
+      pulled === null ? replyOf(done(null)) : this.#popReply(topic, pulled, call),
+    );
+  }
+
+  async #popReply(topic: string, pulled: PulledJob, call: HttpCall): Promise<HttpReply> {
     const { id, dueAt, acceptedAt, body } = pulled.job;
     const delay = String(Math.max(0, dueAt - acceptedAt));
     const { encoding, ...text } = bodyText(body);

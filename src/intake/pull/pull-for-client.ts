@@ -1,8 +1,8 @@
 // pullForClient pulls jobs for a client that waits on a connection: it keeps the connection open for so long,
 // and releases the jobs of a client that has left.
 // Invariants: one request of a connection waits at a time. Those that the client sent behind it take no
-// place. Jobs are released when their connection closes before the system has taken all of their answer: no
-// client knows their leases. Later only the lease tells that a client has left.
+// place. Jobs are released when their answer cannot be made, or their connection closes before the system has
+// taken all of it: no client knows their leases. Later only the lease tells that a client has left.
 // Rejected: to read nothing more until it is answered. A socket that is not read does not report its end, and
 // the next job would go to a client that has left.
 
@@ -22,12 +22,14 @@ interface Line {
 
 const lines = new WeakMap<Socket, Line>();
 
-/** Empty where the client has left. Rejects with DqError unavailable. */
-export async function pullForClient(
+/** What `answerOf` makes of the jobs; of none where the client has left. Rejects as that does, and with
+ *  DqError unavailable. */
+export async function pullForClient<T>(
   puller: Puller,
   response: ServerResponse,
   request: PullRequest,
-): Promise<readonly PulledJob[]> {
+  answerOf: (pulled: readonly PulledJob[]) => T | Promise<T>,
+): Promise<T> {
   const { socket } = response.req;
   const line = lines.get(socket) ?? { length: 0, end: Promise.resolve() };
   lines.set(socket, line);
@@ -44,10 +46,10 @@ export async function pullForClient(
   });
   try {
     if (line.length > 1) await before;
-    if (!socket.readable) return [];
+    if (!socket.readable) return await answerOf([]);
     const pulled = await pullNow(puller, socket, request);
     if (pulled.length > 0) releaseUnsent(puller, pulled, response);
-    return pulled;
+    return await puller.answer(pulled, answerOf);
   } finally {
     line.length -= 1;
     end.now();

@@ -69,21 +69,22 @@ export function pullRoutes(
     const until = monotonicNow() + readWait(given.wait);
     const leaseMs = readLeaseLength(given.lease);
     await Promise.all(given.topics.map((name) => checkTopic(request, name)));
-    const pulled = await pullForClient(puller, answer.raw, {
+    const asked = {
       topics: given.topics,
       max: given.max,
       waitMs: Math.max(0, until - monotonicNow()),
       leaseMs,
       client: clientOf(rightsOf(request), request.raw.socket.remoteAddress),
       refusal: () => refusalOf(request, given.topics),
-    });
-    answer.header('cache-control', 'no-store');
-    return {
-      items: pulled.map((one) => ({
+    };
+    return pullForClient(puller, answer.raw, asked, (pulled) => {
+      const items = pulled.map((one) => ({
         ...calls.pulled(one),
         ...bodyJson(one.job.body),
-      })),
-    };
+      }));
+      answer.header('cache-control', 'no-store');
+      return { items };
+    });
   }
 
   /** null: the caller of this request may still pull. */

@@ -397,6 +397,19 @@ export class Puller implements Service {
     return waiter.topics.every((name) => !isPulled(this.#ctx.topics.get(name)));
   }
 
+  /** Releases the jobs when their answer cannot be made. Rejects as `answerOf` does. */
+  async answer<T>(
+    pulled: readonly PulledJob[],
+    answerOf: (pulled: readonly PulledJob[]) => T | Promise<T>,
+  ): Promise<T> {
+    try {
+      return await answerOf(pulled);
+    } catch (error) {
+      this.release(pulled);
+      throw error;
+    }
+  }
+
   /** For jobs of an answer that cannot be sent. */
   release(pulled: readonly PulledJob[]): void {
     if (pulled.length > 0) void this.#run(this.#release(pulled));
