@@ -21,6 +21,8 @@ export interface ShardHolds {
   readonly alerts: number;
   /** number of the newest shard list that it knows; 0 = none */
   readonly list: number;
+  /** A move of a jobs.db is open here: a late put of a job is recognized by the entries of its ends. */
+  readonly isArrival: boolean;
 }
 
 /** How a server is doing; of a Cluster: the sums of its masters, and the largest latency. */

@@ -161,6 +161,11 @@ export async function removeShard(
       `it holds ${jobs} jobs and ${alerts} unsent alerts; wait until it is empty`,
       { extra: { jobs, alerts } },
     );
+  if (held?.isArrival === true)
+    throw new DqError(
+      'shard_in_use',
+      'jobs of a jobs.db move to Redis; remove it after the move (dq status)',
+    );
   // First: a process that dies between the two leaves work that waits for the removal, not lost jobs. Its
   // note, the time, tells it from an earlier removal of the shard.
   if (held === null) await shards.journal?.beginRestore({ kind: 'lost_shard', about: id, note: wallNow() });

@@ -9,7 +9,7 @@ import type { PushJob } from '../../src/ports/job-store.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { shardServers } from '../../src/store/redis/shard/shard-servers.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
-import { recordCleared } from '../../src/use-cases/change-shards.ts';
+import { recordCleared, removeShard } from '../../src/use-cases/change-shards.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';
 import { lacks, owned } from '../support/services.ts';
 import { emptied, listOf, openShards, shardOf } from '../support/shards.ts';
@@ -161,6 +161,30 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     (holder[0]?.startsWith('a') ? a : b).process.thaw();
     expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(['stored']));
     await site.close();
+  });
+
+  it('an empty shard stays in the list while a move of a jobs.db is open', async () => {
+    await emptied(servers);
+    const [a, b] = servers as [RedisServer, RedisServer];
+    const directory = temporaryDirectory();
+    onTestFinished(() => directory.remove());
+    const registry = await openRegistryDb(join(directory.path, 'registry.db'));
+    onTestFinished(() => registry.close());
+    const id = 'b'.repeat(16);
+    const listed = { list: draining(listOf([a, b]), id) };
+    const site = await openShards(listed);
+    onTestFinished(() => site.close());
+    const refresh = async () => site.apply((await registry.shards(-1)).list ?? listed.list);
+    await registry.writeShards(listed.list, 0);
+    const { arrivals } = site.store;
+    await arrivals?.prepare(1);
+    const remove = () => removeShard({ registry, servers: shardServers(site, serverOptions()), refresh }, id);
+    await expect(remove()).rejects.toMatchObject({
+      code: 'shard_in_use',
+      message: expect.stringContaining('after the move'),
+    });
+    await arrivals?.close(1);
+    expect(await remove()).toEqual({ lost: null });
   });
 
   it('earlier home unavailable: other ids are served, its ids get no answer', async () => {

@@ -87,7 +87,8 @@ export async function shardJson(
     const why = typeof trouble === 'string' ? trouble : `does not answer (${held.failure.code})`;
     return { ...facts, jobs: null, alerts: null, list: null, trouble: why };
   }
-  return { ...facts, ...held, trouble: trouble instanceof StoreError ? null : trouble };
+  const { jobs, alerts, list } = held;
+  return { ...facts, jobs, alerts, list, trouble: trouble instanceof StoreError ? null : trouble };
 }
 
 async function orFailure<T>(call: Promise<T>): Promise<T | StoreError> {

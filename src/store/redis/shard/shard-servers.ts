@@ -142,11 +142,12 @@ export async function isCleared(
 async function holdsOf(shard: Pick<Shard, 'buckets' | 'run'>, list: number): Promise<ShardHolds> {
   const replies = (await Promise.all(
     shard.buckets.map((bucket) => shard.run('raiseList', bucket, [], list)),
-  )) as [number, number, number][];
+  )) as [number, number, number, number][];
   return {
     jobs: replies.reduce((sum, [jobs]) => sum + jobs, 0),
     alerts: replies.reduce((sum, [, alerts]) => sum + alerts, 0),
     list: Math.max(...replies.map(([, , list]) => list)),
+    isArrival: replies.some(([, , , moving]) => moving === 1),
   };
 }
 
