@@ -74,6 +74,8 @@ export class DqError extends Error {
   readonly extra: Readonly<Record<string, unknown>>;
   /** The detail for callers that may see the servers: names the one that failed, its error and the remedy. */
   readonly namingServer: string | undefined;
+  /** The whole error, for callers that may see these topics. */
+  readonly naming: { readonly topics: readonly string[]; readonly error: DqError } | undefined;
 
   constructor(
     code: ErrorCode,
@@ -82,6 +84,7 @@ export class DqError extends Error {
       errors?: readonly FieldError[];
       extra?: Record<string, unknown>;
       namingServer?: string | undefined;
+      naming?: DqError['naming'];
       cause?: unknown;
     } = {},
   ) {
@@ -91,6 +94,7 @@ export class DqError extends Error {
     this.errors = options.errors ?? [];
     this.extra = options.extra ?? {};
     this.namingServer = options.namingServer;
+    this.naming = options.naming;
   }
 }
 

@@ -178,6 +178,8 @@ export interface Registry {
   >;
   /** in_use: another topic names it in onDone or onDead */
   remove(topic: string, expectedRevision: number): Promise<'removed' | 'changed' | 'absent' | 'in_use'>;
+  /** Why create or update would reject these; null: they would not. `topic`: '' = a draft without a name */
+  outcomeProblem(draft: Pick<TopicDraft, 'topic' | OutcomeField>): Promise<OutcomeProblem | null>;
   /** A topic that names this one; null: none does. */
   namedBy(topic: string): Promise<NamingTopic | null>;
   /** Adds all deltas of a call or none; drops those of unknown topics. Not idempotent. At most
@@ -297,6 +299,7 @@ export const registryVerbs = {
   update: { changes: true, again: false },
   turn: { changes: true, again: false },
   remove: { changes: true, again: false },
+  outcomeProblem: { changes: false, again: true },
   namedBy: { changes: false, again: true },
   addStats: { changes: false, again: false, isVoid: true },
   stats: { changes: false, again: true },

@@ -5,7 +5,12 @@
 import { timingSafeEqual } from 'node:crypto';
 import { formatTarget } from '../core/broker.ts';
 import { DqError, FieldErrors, invalidField } from '../core/errors.ts';
-import type { OutcomeField, OutcomeProblem } from '../core/topic/outcome-topics.ts';
+import {
+  type OutcomeField,
+  type OutcomeProblem,
+  type OutcomeTopics,
+  outcomeFields,
+} from '../core/topic/outcome-topics.ts';
 import { makeSecret, rotatedSecrets, unexpired } from '../core/topic/secrets.ts';
 import {
   checkTogether,
@@ -20,10 +25,19 @@ import type { BadOutcome, Registry, TopicDraft, TopicRemains } from '../ports/re
 import { StoreError } from '../ports/store-error.ts';
 import { useCaseLimits } from './limits.ts';
 
+/** Throws where the caller has no rights to a topic that onDone or onDead is to name. */
+export type MayName = (topic: string, field: OutcomeField) => void;
+
 /** Rejects with topic_exists. */
-export async function createTopic(registry: Registry, name: string, input: TopicInput): Promise<Topic> {
+export async function createTopic(
+  registry: Registry,
+  name: string,
+  input: TopicInput,
+  mayName?: MayName,
+): Promise<Topic> {
+  requireNamed(input.settings, null, mayName);
   const created = await registry.create(newDraft(name, input));
-  refuseOutcome(created);
+  refuseOutcome(name, created);
   if (created.kind === 'exists')
     throw new DqError('topic_exists', `topic ${name} exists already; change it with PATCH`);
   return created.topic;
@@ -43,24 +57,29 @@ export function putTopic(
   input: TopicInput,
   nowMs: number | null = null,
   expected: number | null = null,
+  mayName?: MayName,
 ): Promise<ChangedTopic & { readonly created: boolean }> {
   return untilWritten(name, async () => {
     const known = await findTopic(registry, name);
     requireRevision(name, known, expected);
+    requireNamed(input.settings, known, mayName);
     if (known === null) {
       const created = await registry.create(newDraft(name, input));
-      refuseOutcome(created);
+      refuseOutcome(name, created);
       return created.kind === 'created' ? { topic: created.topic, before: null, created: true } : undefined;
     }
     if (!('topic' in known)) {
-      const topic = updatedBy(await registry.update(replacing(known, name, input, nowMs), known.revision));
+      const topic = updatedBy(
+        name,
+        await registry.update(replacing(known, name, input, nowMs), known.revision),
+      );
       // An unreadable secret was replaced by a generated one, which the caller must learn.
       return topic && { topic, before: null, created: known.secrets === null };
     }
     keepsSecret(known, input);
     const settings = completeSettings(unmaskHeaders(input, known));
     const draft = draftOf(known, settings, input.state ?? 'active', nowMs);
-    const topic = updatedBy(await registry.update(draft, known.revision));
+    const topic = updatedBy(name, await registry.update(draft, known.revision));
     return topic && { topic, before: known, created: false };
   });
 }
@@ -73,9 +92,11 @@ export function patchTopic(
   input: TopicInput,
   nowMs: number | null = null,
   expected: number | null = null,
+  mayName?: MayName,
 ): Promise<ChangedTopic> {
   return changeTopic(registry, name, (known) => {
     requireRevision(name, known, expected);
+    requireNamed(input.settings, known, mayName);
     const draft = draftOf(known, patchedSettings(known, input), input.state ?? known.state, nowMs);
     // An explicit state ends the removal.
     return known.removal === undefined || input.state !== undefined
@@ -88,6 +109,30 @@ export function patchTopic(
 export function draftTopic(known: Topic | null, name: string, input: TopicInput): Topic {
   if (known !== null) return { ...known, ...patchedSettings(known, input) };
   return { ...newDraft(name, input), revision: 0, createdAt: 0, updatedAt: 0 };
+}
+
+/** Whether the write of the draft would be rejected for its outcome topics. Throws as it. */
+export async function checkOutcomes(
+  registry: Pick<Registry, 'outcomeProblem'>,
+  { topic, onDone, onDead }: Pick<Topic, 'topic' | OutcomeField>,
+  known: OutcomeTopics | null,
+  mayName: MayName,
+): Promise<void> {
+  requireNamed({ onDone, onDead }, known, mayName);
+  const problem = await registry.outcomeProblem({ topic, onDone, onDead });
+  if (problem !== null) throw refusal(topic, problem);
+}
+
+/** One that it names already stays, whoever changes the rest of the topic. */
+function requireNamed(
+  given: Partial<OutcomeTopics>,
+  known: OutcomeTopics | null,
+  mayName: MayName | undefined,
+): void {
+  for (const field of outcomeFields) {
+    const { [field]: target = '' } = given;
+    if (target !== '' && target !== known?.[field]) mayName?.(target, field);
+  }
 }
 
 function patchedSettings(known: Topic, input: TopicInput): TopicSettings {
@@ -110,7 +155,7 @@ export function beginRemoval(registry: Registry, name: string, expected: number 
     if (known.state === 'offline') return known;
     const draft = draftOf(known, settingsOf(known), 'offline', null);
     const removal = { formerState: known.state };
-    return updatedBy(await registry.update({ ...draft, removal }, known.revision));
+    return updatedBy(name, await registry.update({ ...draft, removal }, known.revision));
   });
 }
 
@@ -122,7 +167,7 @@ export function endRemoval(registry: Registry, name: string): Promise<Topic['sta
     if (known?.removal === undefined) return null;
     const { formerState } = known.removal;
     const draft = draftOf(known, settingsOf(known), formerState, null);
-    return updatedBy(await registry.update(draft, known.revision)) && formerState;
+    return updatedBy(name, await registry.update(draft, known.revision)) && formerState;
   });
 }
 
@@ -136,7 +181,7 @@ function changeTopic(
     const known = await findTopic(registry, name);
     if (known === null) throw topicNotFound(name);
     if (!('topic' in known)) throw topicUnreadable(name);
-    const topic = updatedBy(await registry.update(make(known), known.revision));
+    const topic = updatedBy(name, await registry.update(make(known), known.revision));
     return topic && { topic, before: known };
   });
 }
@@ -165,17 +210,25 @@ export class OutcomeTopicUnknown extends DqError {
 }
 
 function refuseOutcome<O extends { readonly kind: string }>(
+  name: string,
   outcome: O | BadOutcome,
 ): asserts outcome is Exclude<O, BadOutcome> {
-  if (outcome.kind !== 'bad_outcome') return;
-  const { problem } = outcome as BadOutcome;
-  if (problem.unknown !== undefined) throw new OutcomeTopicUnknown(problem, problem.unknown);
-  throw invalidField(problem.field, problem.message);
+  if (outcome.kind === 'bad_outcome') throw refusal(name, (outcome as BadOutcome).problem);
+}
+
+function refusal(name: string, problem: OutcomeProblem): DqError {
+  const { field, message, unknown, circle } = problem;
+  if (unknown !== undefined) return new OutcomeTopicUnknown(problem, unknown);
+  const error = invalidField(field, message);
+  if (circle === undefined) return error;
+  const unnamed = `leads back to ${name}, by topics that this token does not cover; name another topic`;
+  const { errors } = invalidField(field, unnamed);
+  return new DqError('invalid', `${field}: ${unnamed}`, { errors, naming: { topics: circle, error } });
 }
 
 /** undefined: another change came first. */
-function updatedBy(outcome: Awaited<ReturnType<Registry['update']>>): Topic | undefined {
-  refuseOutcome(outcome);
+function updatedBy(name: string, outcome: Awaited<ReturnType<Registry['update']>>): Topic | undefined {
+  refuseOutcome(name, outcome);
   return outcome.kind === 'updated' ? outcome.topic : undefined;
 }
 

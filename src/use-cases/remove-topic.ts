@@ -109,14 +109,17 @@ async function requireEmpty(admin: StoreAdmin, name: string): Promise<void> {
 
 async function requireUnnamed(registry: Registry, name: string): Promise<void> {
   const by = await registry.namedBy(name);
-  if (by !== null)
-    throw new DqError(
-      'topic_in_use',
-      `topic ${name}: ${by.topic} names it in ${by.field}; change that first`,
-      {
-        extra: { namedBy: by.topic },
-      },
-    );
+  if (by === null) return;
+  const error = new DqError(
+    'topic_in_use',
+    `topic ${name}: ${by.topic} names it in ${by.field}; change that first`,
+    { extra: { namedBy: by.topic } },
+  );
+  throw new DqError(
+    'topic_in_use',
+    `topic ${name}: one that this token does not cover names it in ${by.field}; have that changed first`,
+    { naming: { topics: [by.topic], error } },
+  );
 }
 
 async function remove(registry: Registry, name: string, revision: number): Promise<void> {

@@ -9,7 +9,7 @@ import type { JobStore } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { createUpkeep } from '../../src/upkeep/upkeep.ts';
 import { endWithOutcomes } from '../../src/use-cases/outcome-jobs.ts';
-import { startIntake, tokenFor } from '../support/intake.ts';
+import { adminToken, bearer, startIntake, tokenFor } from '../support/intake.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
 import { startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
@@ -303,5 +303,47 @@ describe('registration', () => {
       });
     expect((await call('other')).status).toBe(403);
     expect((await call('')).status).toBe(201);
+  });
+
+  it('of a topic that names one already needs no rights to that, and shows no topic of others', async () => {
+    const dq = await startIntake();
+    for (const topic of ['other.a', 'other.b', 'mine.b'])
+      await dq.api('POST', '/v1/topics', { topic, callbackUrl });
+    const mine = { callbackUrl, onDone: 'other.a' };
+    await dq.api('POST', '/v1/topics', { topic: 'mine.a', ...mine });
+    await dq.api('PATCH', '/v1/topics/other.b', { onDead: 'mine.b' });
+    const { headers } = await tokenFor(dq, ['mine.*'], ['admin']);
+    type Method = 'PUT' | 'PATCH' | 'POST' | 'DELETE';
+    const call = (method: Method, path: string, body?: object, who: Record<string, string> = headers) =>
+      dq.call(method, `/v1/topics${path}`, {
+        headers: { ...who, 'content-type': 'application/json' },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+    const all = bearer(adminToken);
+    expect((await call('PUT', '/mine.a', { ...mine, title: 'x' })).status).toBe(200);
+    expect((await call('PATCH', '/mine.a', { onDone: 'other.a', title: 'y' })).body.title).toBe('y');
+    expect((await call('PATCH', '/mine.a', { onDead: 'other.a' })).status).toBe(403);
+    expect((await call('PUT', '/mine.a', { callbackUrl, onDone: 'other.b' })).status).toBe(403);
+    // mine.b → mine.a → other.a → mine.b
+    await call('PATCH', '/other.a', { onDone: 'mine.b' }, all);
+    const detail = 'leads back to mine.b, by topics that this token does not cover; name another topic';
+    const circle = await call('PATCH', '/mine.b', { onDone: 'mine.a' });
+    expect(circle).toMatchObject({ status: 400, body: { detail: `onDone: ${detail}` } });
+    expect(circle.body.errors).toEqual([{ field: 'onDone', message: detail }]);
+    expect(JSON.stringify(circle)).not.toContain('other.');
+    const inUse = await call('DELETE', '/mine.b');
+    expect(inUse).toMatchObject({ status: 409, body: { code: 'topic_in_use' } });
+    expect(JSON.stringify(inUse)).not.toContain('other.');
+    expect((await call('DELETE', '/mine.b', undefined, all)).body.namedBy).toMatch(/^other\.[ab]$/);
+
+    const previewed = async (body: object) => (await call('POST', '/preview', body)).body.errors;
+    expect(await previewed({ topic: 'mine.b', onDone: 'mine.a' })).toEqual(circle.body.errors);
+    expect(await previewed({ topic: 'mine.a', onDone: 'other.a' })).toEqual([]);
+    expect(await previewed({ topic: 'mine.a', onDead: 'other.b' })).toEqual([
+      { field: 'onDead', message: 'the token does not cover the topic other.b; use one that does' },
+    ]);
+    const draft = { callbackUrl, onDone: 'mine.c' };
+    expect(await previewed(draft)).toEqual([{ field: 'onDone', message: 'topic mine.c is not registered' }]);
+    expect(await previewed({ ...draft, onDone: 'mine.b' })).toEqual([]);
   });
 });

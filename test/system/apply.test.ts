@@ -220,6 +220,29 @@ schedules: { daily: { topic: a, every: 10m, timezone: Asia/Shanghai, body: { n: 
     expect(await names('topics')).toEqual(['mail', 'order.a']);
   });
 
+  it('the topics of onDone and onDead are checked before the first change, as they will be', async () => {
+    for (const topic of ['a', 'b', 'old']) await add(topic);
+    await add('c', { onDone: 'old' });
+    await daemon.api('PATCH', '/v1/topics/b', { onDone: 'a' });
+    const file = (topics: object) =>
+      JSON.stringify({ scope: ['*'], topics, schedules: {} }).replaceAll('"url"', `"${callbackUrl}"`);
+    const url = { callbackUrl: 'url' };
+    const wrong = { a: { ...url, onDone: 'b' }, b: { ...url, onDone: 'a' }, d: { ...url, onDead: 'e' } };
+    const run = await apply(file({ ...wrong, c: { ...url, onDone: 'old' } }), ['--dry-run', '--prune']);
+    expect(run.code).toBe(2);
+    for (const problem of [
+      'a → b → a is a circle; remove one step',
+      'onDead: topic e is not registered',
+      'onDone: --prune would remove old; name another topic, or keep it',
+    ])
+      expect(run.stderr).toContain(problem);
+    // The circle of what is stored and what is added is none of the plan.
+    const turned = { a: { ...url, onDone: 'b' }, b: url, c: { ...url, onDone: 'd' }, d: url };
+    expect(await apply(file(turned), ['-y', '--prune'])).toMatchObject({ code: 0 });
+    expect([(await get('topics/a')).onDone, (await get('topics/c')).onDone]).toEqual(['b', 'd']);
+    for (const topic of ['a', 'c']) await daemon.api('DELETE', `/v1/topics/${topic}`);
+  });
+
   it('a topic with jobs stays, and the rest is done', async () => {
     for (const topic of ['a', 'b']) await add(topic);
     await daemon.api('POST', '/v1/topics/a/jobs?delay=1h', {});

@@ -32,6 +32,7 @@ describe('outcome topics', () => {
     expect(outcomeProblem('a', row('b'), stored, none)).toEqual({
       field: 'onDone',
       message: 'a → b → c → a is a circle; remove one step',
+      circle: ['b', 'c', 'a'],
     });
     expect(outcomeProblem('a', row('', 'a'), new Map(), none)).toMatchObject({
       field: 'onDead',

@@ -99,9 +99,11 @@ export function seesDaemon(request: FastifyRequest): boolean {
 
 const showsDaemon = (rights: Caller): boolean => grants(rights, 'read') && reachesEveryTopic(rights);
 
-/** The error for the caller of this request: DqError.namingServer only where the caller may see servers. */
+/** The error for the caller of this request: DqError.namingServer only where the caller may see servers, and
+ *  DqError.naming only where it may see the topics. */
 export function errorFor(request: IncomingMessage, error: DqError): DqError {
-  const { code, errors, extra, namingServer } = error;
+  const { code, errors, extra, namingServer, naming } = error;
+  if (naming?.topics.every((topic) => reaches(callerOf(request), topic))) return naming.error;
   if (namingServer === undefined || !showsDaemon(callerOf(request))) return error;
   return new DqError(code, namingServer, { errors, extra: { ...extra }, cause: error });
 }

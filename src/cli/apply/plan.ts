@@ -7,7 +7,7 @@ import type { TopicPreviewJson } from '../../contract/api/topic.ts';
 import { type AuditChange, difference } from '../../core/audit.ts';
 import { DqError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
-import { type OutcomeTopics, outcomeFields } from '../../core/topic/outcome-topics.ts';
+import { type OutcomeTopics, outcomeFields, outcomeProblem } from '../../core/topic/outcome-topics.ts';
 import { secretDigest } from '../../core/topic/secrets.ts';
 import {
   completeSettings,
@@ -83,6 +83,9 @@ export async function makePlan(
   const removed = prune === null ? { topics: [], schedules: [] } : removals(prune, file, stored);
   const problems: ConfigProblem[] = [];
   const topics: Change[] = [];
+  const gone = new Set(removed.topics.map(({ name }) => name));
+  const outcomes = plannedOutcomes(file, stored, gone);
+  problems.push(...stillNamed(file, outcomes, gone));
   for (const entry of targetsFirst(
     file.topics,
     ({ name }) => name,
@@ -91,6 +94,8 @@ export async function makePlan(
     const change = topicChange(entry, stored.topics.get(entry.name), problems);
     if (change === null) continue;
     problems.push(...(await refusedByDaemon(client, entry, change)));
+    const problem = outcomeProblemOf(entry, outcomes, stored);
+    if (problem !== null) problems.push(problem);
     topics.push(change);
   }
   const formats = new Map([...stored.topics.values()].map(({ topic, format }) => [topic, format]));
@@ -132,6 +137,54 @@ function removals(scope: readonly string[], file: TopicsFile, { topics, schedule
         ...(isRemoved(topic) ? { removedWith: topic } : {}),
       })),
   };
+}
+
+/** What each topic names when the changes are made. */
+function plannedOutcomes(
+  file: TopicsFile,
+  stored: Stored,
+  gone: ReadonlySet<string>,
+): ReadonlyMap<string, OutcomeTopics> {
+  const planned = new Map<string, OutcomeTopics>(stored.topics);
+  for (const name of gone) planned.delete(name);
+  for (const { name, input } of file.topics) planned.set(name, completeSettings(input));
+  return planned;
+}
+
+/** The daemon keeps a topic that another one names. */
+function* stillNamed(
+  file: TopicsFile,
+  planned: ReadonlyMap<string, OutcomeTopics>,
+  gone: ReadonlySet<string>,
+): Generator<ConfigProblem> {
+  const entries = new Map(file.topics.map((entry) => [entry.name, entry]));
+  for (const [name, named] of planned)
+    for (const field of outcomeFields) {
+      const target = named[field];
+      if (!gone.has(target)) continue;
+      const message = `--prune would remove ${target}; name another topic, or keep it`;
+      const entry = entries.get(name);
+      yield entry?.problem({ field, message }) ?? {
+        where: 'default',
+        message: `${name}: ${field}: ${message}`,
+      };
+    }
+}
+
+/** As the daemon would find it at the end: which topics the plan adds and removes is known here alone. */
+function outcomeProblemOf(
+  { name, problem }: TopicEntry,
+  planned: ReadonlyMap<string, OutcomeTopics>,
+  { topics }: Stored,
+): ConfigProblem | null {
+  const given = planned.get(name) as OutcomeTopics;
+  const unknown = outcomeFields
+    // The token may not cover a topic that is named already.
+    .filter((field) => given[field] !== topics.get(name)?.[field])
+    .map((field) => given[field])
+    .filter((target) => !planned.has(target) && !topics.has(target));
+  const found = outcomeProblem(name, given, planned, new Set(unknown));
+  return found === null ? null : problem(found);
 }
 
 /** Each topic after those that it names in onDone and onDead: they have to be registered while it names
@@ -204,7 +257,7 @@ async function refusedByDaemon(
   const [first] = calls;
   if (first?.path.at(-1) === 'secret') return [];
   const preview = { method: 'POST', path: ['v1', 'topics', 'preview'], needs: ['errors'] } as const;
-  const draft = { ...(first?.json as Json), topic: name };
+  const draft = { ...(first?.json as Json), topic: name, onDone: undefined, onDead: undefined };
   const { json } = await client.call<TopicPreviewJson>({ ...preview, json: draft });
   return json.errors.map(problem);
 }

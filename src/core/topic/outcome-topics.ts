@@ -14,6 +14,8 @@ export interface OutcomeProblem {
   readonly field: OutcomeField;
   readonly message: string;
   readonly unknown?: string;
+  /** of a circle: the topics that the message names, which the caller may not see */
+  readonly circle?: readonly string[];
 }
 
 const targetsOf = (topics: OutcomeTopics | undefined): readonly string[] =>
@@ -34,7 +36,7 @@ export function outcomeProblem(
     if (target === '') continue;
     const circle = pathTo(topic, target, graph);
     if (circle !== null)
-      return { field, message: `${[topic, ...circle].join(' → ')} is a circle; remove one step` };
+      return { field, message: `${[topic, ...circle].join(' → ')} is a circle; remove one step`, circle };
     if (missing.has(target)) return { field, message: `topic ${target} is not registered`, unknown: target };
     const length = before(topic) + after(target);
     if (length > limits.outcomeTopicsMax)

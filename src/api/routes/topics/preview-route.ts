@@ -4,15 +4,15 @@
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import { type CallbackDestinationJson, previewTopicSchema, TopicPatch } from '../../../contract/api/topic.ts';
-import { DqError } from '../../../core/errors.ts';
+import { DqError, invalidField } from '../../../core/errors.ts';
 import { backoffMs } from '../../../core/retry-policy.ts';
 import { parseTopicInput } from '../../../core/topic/settings.ts';
 import type { Topic } from '../../../core/topic/topic.ts';
 import { monotonicNow } from '../../../runtime/time.ts';
 import { orAfter } from '../../../runtime/timeout.ts';
-import { draftTopic, getTopic } from '../../../use-cases/change-topic.ts';
+import { checkOutcomes, draftTopic, getTopic } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
-import { requireTopic, seesHeaderValues } from '../../http/route-access.ts';
+import { errorFor, mayTouch, requireTopic, seesHeaderValues } from '../../http/route-access.ts';
 import { apiLimits } from '../../limits.ts';
 
 export function previewRoute(api: Api, { role, egress }: ApiContext): void {
@@ -35,6 +35,10 @@ export function previewRoute(api: Api, { role, egress }: ApiContext): void {
         const parsed = parseTopicInput(request.body, egress, known === null);
         if (!parsed.ok) throw parsed.error;
         const topic = draftTopic(known, name, parsed.input);
+        await checkOutcomes(registry, topic, known, (target, field) => {
+          if (!mayTouch(request, target))
+            throw invalidField(field, `the token does not cover the topic ${target}; use one that does`);
+        });
         const waitsMs = waitsOf(topic, config['retry.unit']);
         const totalMs = waitsMs.reduce((sum, wait) => sum + wait, 0);
         const mayResolve = seesHeaderValues(request) && topic.callbackUrl !== '';
@@ -42,7 +46,12 @@ export function previewRoute(api: Api, { role, egress }: ApiContext): void {
         return { errors: [], waitsMs, totalMs, destination };
       } catch (error) {
         if (!(error instanceof DqError) || error.code !== 'invalid') throw error;
-        return { errors: error.errors, waitsMs: null, totalMs: null, destination: null };
+        return {
+          errors: errorFor(request.raw, error).errors,
+          waitsMs: null,
+          totalMs: null,
+          destination: null,
+        };
       }
     },
   );

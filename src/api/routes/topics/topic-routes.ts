@@ -17,7 +17,6 @@ import {
 import { difference } from '../../../core/audit.ts';
 import { invalidField } from '../../../core/errors.ts';
 import { topicNamePattern, topicNameRule } from '../../../core/topic/fields.ts';
-import { outcomeFields } from '../../../core/topic/outcome-topics.ts';
 import { parseTopicInput, type TopicInput, topicJson } from '../../../core/topic/settings.ts';
 import type { KnownTopic, Topic } from '../../../core/topic/topic.ts';
 import type { RoleContext } from '../../../process/role.ts';
@@ -83,7 +82,7 @@ function createRoute(api: Api, context: ApiContext): void {
       const input = readInput(request, context, true, true);
       const name = input.topic as string;
       requireTopic(request, name);
-      const topic = await createTopic(context.role.registry, name, input);
+      const topic = await createTopic(context.role.registry, name, input, mayName(request));
       await finishChange(request, context.role, { topic, before: null });
       answer.header('etag', etagOf(topic));
       return answer.code(201).send(withSecret(topic));
@@ -114,7 +113,8 @@ function changeRoutes(api: Api, context: ApiContext): void {
       const name = nameToWrite(request.params.topic);
       const input = readInput(request, context, true);
       checkNamed(name, input);
-      const changed = await putTopic(registry, name, input, clock.now(), expectedBy(request));
+      const expected = expectedBy(request);
+      const changed = await putTopic(registry, name, input, clock.now(), expected, mayName(request));
       await finishChange(request, context.role, changed);
       const { topic, created } = changed;
       answer.header('etag', etagOf(topic));
@@ -133,7 +133,8 @@ function changeRoutes(api: Api, context: ApiContext): void {
       const name = nameToFind(request.params.topic);
       const input = readInput(request, context, false);
       checkNamed(name, input);
-      const changed = await patchTopic(registry, name, input, clock.now(), expectedBy(request));
+      const expected = expectedBy(request);
+      const changed = await patchTopic(registry, name, input, clock.now(), expected, mayName(request));
       await finishChange(request, context.role, changed);
       answer.header('etag', etagOf(changed.topic));
       return topicJson(changed.topic, true);
@@ -153,8 +154,7 @@ function removeRoute(api: Api, { role }: ApiContext): void {
   });
 }
 
-/** As parseTopicInput. Throws DqError invalid, and forbidden: jobs would be pushed to a topic that the caller
- *  has no rights to. */
+/** As parseTopicInput. Throws DqError invalid. */
 function readInput(
   request: FastifyRequest,
   { egress }: ApiContext,
@@ -163,12 +163,11 @@ function readInput(
 ): TopicInput {
   const parsed = parseTopicInput(request.body, egress, complete, named);
   if (!parsed.ok) throw parsed.error;
-  for (const field of outcomeFields) {
-    const { [field]: target = '' } = parsed.input.settings;
-    if (target !== '') requireTopic(request, target);
-  }
   return parsed.input;
 }
+
+/** Throws DqError forbidden: jobs would be pushed to a topic that the caller has no rights to. */
+const mayName = (request: FastifyRequest) => (topic: string) => requireTopic(request, topic);
 
 const withSecret = (topic: Topic) => ({ ...topicJson(topic, true), secret: topic.secrets[0]?.secret });
 

@@ -2,6 +2,7 @@
 
 import { topicNamePattern } from '../../../core/topic/fields.ts';
 import {
+  type OutcomeField,
   type OutcomeProblem,
   type OutcomeTopics,
   outcomeFields,
@@ -18,7 +19,9 @@ import { removeStats } from './registry-stats.ts';
 import { type PageSize, TopicPages } from './topic-pages.ts';
 import { readTopic, secretsOf, toColumns, toTopic } from './topic-row.ts';
 
-type TopicVerb = 'changes' | 'read' | 'get' | 'remains' | 'turn' | 'create' | 'update' | 'remove' | 'namedBy';
+type TopicVerb =
+  | ('changes' | 'read' | 'get' | 'remains' | 'turn' | 'create' | 'update' | 'remove')
+  | ('outcomeProblem' | 'namedBy');
 
 export function topicVerbs(
   db: RegistryAccess,
@@ -90,14 +93,16 @@ export function topicVerbs(
         await removeSeries(trx, topic);
         return 'removed';
       }),
+    outcomeProblem: (draft) =>
+      db.read(async (tables) => problemOf(tables, draft, await find(tables, draft.topic))),
     namedBy: (topic) => db.read((tables) => naming(tables, topic)),
   };
 }
 
-/** In the transaction of the change: the revision row lets no other change of a topic run beside it. */
+/** In the transaction of a change: the revision row lets no other change of a topic run beside it. */
 async function problemOf(
   db: Db,
-  draft: TopicDraft,
+  draft: Pick<TopicDraft, 'topic' | OutcomeField>,
   old: RegistrySchema['topic'] | null,
 ): Promise<OutcomeProblem | null> {
   const targets = outcomeFields.map((field) => draft[field]).filter((name) => name !== '');
@@ -107,7 +112,7 @@ async function problemOf(
   for (const target of targets)
     if (target !== draft.topic && (await find(db, target)) === null) missing.add(target);
   const stored = new Map([
-    ...(await reached(db, [draft.topic], sourcesOf, ({ name }) => [name])),
+    ...(await reached(db, draft.topic === '' ? [] : [draft.topic], sourcesOf, ({ name }) => [name])),
     ...(await reached(db, targets, namedOf, ({ on_done, on_dead }) => [on_done, on_dead])),
   ]);
   return outcomeProblem(draft.topic, draft, stored, missing);
