@@ -123,7 +123,7 @@ export async function checkOutcomes(
   if (problem !== null) throw refusal(topic, problem);
 }
 
-/** One that it names already stays, whoever changes the rest of the topic. */
+/** One that it names already stays without rights to it, where the rest of the topic is changed. */
 function requireNamed(
   given: Partial<OutcomeTopics>,
   known: OutcomeTopics | null,

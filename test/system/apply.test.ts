@@ -236,7 +236,7 @@ schedules: { daily: { topic: a, every: 10m, timezone: Asia/Shanghai, body: { n: 
       'onDone: --prune would remove old; name another topic, or keep it',
     ])
       expect(run.stderr).toContain(problem);
-    // The circle of what is stored and what is added is none of the plan.
+    // A circle of stored and added steps that is gone at the end of the plan.
     const turned = { a: { ...url, onDone: 'b' }, b: url, c: { ...url, onDone: 'd' }, d: url };
     expect(await apply(file(turned), ['-y', '--prune'])).toMatchObject({ code: 0 });
     expect([(await get('topics/a')).onDone, (await get('topics/c')).onDone]).toEqual(['b', 'd']);
