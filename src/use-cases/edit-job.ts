@@ -72,15 +72,15 @@ function checkMembers(isStored: boolean, check: () => void): void {
   }
 }
 
-/** For the audit log, which holds no body. `after`: due time and state that the store answered */
+/** For the audit log, which holds no body. `state`, `dueAt`: as the store answered */
 export function editedFields(
   job: JobSnapshot,
   item: EditItem,
-  after: Pick<JobSnapshot, 'dueAt' | 'state'>,
+  { state, dueAt }: Pick<JobSnapshot, 'dueAt' | 'state'>,
 ): readonly AuditChange[] {
   const hasNewId = optionsIn(item.extension).webhookOrigin === undefined;
   return difference(shown(job), {
-    ...shown({ ...item, ...after }),
+    ...shown({ ...item, state, dueAt }),
     ...(hasNewId ? { webhookId: 'new' } : {}),
   });
 }

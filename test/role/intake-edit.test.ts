@@ -251,4 +251,21 @@ describe('access and audit', () => {
     expect(rejected).toMatchObject({ action: 'editJob', status: 409, code: 'not_dead' });
     expect(JSON.stringify(await read())).not.toContain('secret":1');
   });
+
+  it('the audit log has the fields of an edit whose outcome is unknown', async () => {
+    await dq.push('t', '{"id":"u"}', '?id=u&delay=1h');
+    const { version } = (await dq.api('GET', '/v1/topics/t/jobs/u')).body;
+    dq.store.jobs.edit = async () => [{ kind: 'unknown', code: 'timeout' }];
+    const reply = await dq.call('PATCH', '/v1/topics/t/jobs/u', {
+      headers: { 'content-type': 'application/json', 'if-match': `"${version}"` },
+      body: '{"body":{"n":2}}',
+    });
+    expect(reply).toMatchObject({ status: 503, body: { code: 'unknown' } });
+    const [entry] = await until('an entry', async () => {
+      const { items } = await dq.registry.audit({ jobId: 'u' }, null, 10);
+      return items.length > 0 ? items : undefined;
+    });
+    expect(entry).toMatchObject({ status: 503, code: 'unknown' });
+    expect(entry?.detail?.changes?.map(({ field }) => field)).toEqual(['body']);
+  });
 });

@@ -63,13 +63,17 @@ export function editRoute(
           (request.body as Buffer | undefined) ?? Buffer.alloc(0),
           pushTerms(role),
         );
+        const note = (after: Parameters<typeof editedFields>[2]) =>
+          auditNote(request, { detail: { changes: editedFields(job, item, after) } });
         const edited = await editJob(store.jobs, item).catch(async (error: unknown) => {
+          // It may be made: when the job is due then is not known.
+          if (error instanceof DqError && error.code === 'unknown') note(job);
           throw error instanceof DqError && error.code === 'job_changed'
             ? await changed(key, seesJobs)
             : error;
         });
         if (edited === null) throw await absentJob(role, key);
-        auditNote(request, { detail: { changes: editedFields(job, item, edited) } });
+        note(edited);
         const { state, dueAt } = edited;
         return { ...key, version: String(edited.version), state, dueAt: formatInstant(dueAt) };
       } finally {
