@@ -22,7 +22,6 @@ import { checkExposure } from '../../process/exposure.ts';
 import type { SecretCipher } from '../../registry/sql/keys/encryption.ts';
 import { existingCipher } from '../../registry/sql/keys/registry-key.ts';
 import { kyselyOverMysql } from '../../registry/sql/mysql/mysql-dialect.ts';
-import { MysqlConnections } from '../../registry/sql/mysql/mysql-pool.ts';
 import { checkSchema, type Schema } from '../../registry/sql/schema/migrate.ts';
 import { mysqlSchema } from '../../registry/sql/schema/mysql-schema.ts';
 import { type RegistrySchema, registrySchema } from '../../registry/sql/schema/registry-schema.ts';
@@ -174,6 +173,7 @@ async function checkRegistry(config: Config): Promise<string | null> {
   const keyPath = config.secretKeyFile || join(config.dataDir, 'secret.key');
   const server = parseMysqlUrl(config['mysql.url']);
   if (server.ok) {
+    const { MysqlConnections } = await import('../../registry/sql/mysql/mysql-pool.ts');
     const connections = new MysqlConnections(server.value);
     try {
       const db = kyselyOverMysql<RegistrySchema>(connections, limits.mysqlCallMs);

@@ -16,8 +16,6 @@ import { wallNow } from '../../runtime/time.ts';
 import { existingCipher } from './keys/registry-key.ts';
 import { sqlLimits } from './limits.ts';
 import { kyselyOverMysql } from './mysql/mysql-dialect.ts';
-import { migrateMysql } from './mysql/mysql-migrate.ts';
-import { MysqlConnections } from './mysql/mysql-pool.ts';
 import { CommitError, type Db } from './registry-engine.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';
 import { findRegistryId } from './tables/registry-id.ts';
@@ -109,6 +107,7 @@ interface MoveOptions {
 export async function copyRegistry(source: Db, server: MysqlServer, options: MoveOptions): Promise<void> {
   const place = placeOf(server);
   try {
+    const { migrateMysql } = await import('./mysql/mysql-migrate.ts');
     await onMysql(server, async (db) => {
       const what = `the registry in MySQL ${place}`;
       await migrateMysql(db, server, what);
@@ -141,6 +140,7 @@ export async function removeCopy(server: MysqlServer, dataDir: string): Promise<
 }
 
 async function onMysql(server: MysqlServer, work: (db: Db) => Promise<void>): Promise<void> {
+  const { MysqlConnections } = await import('./mysql/mysql-pool.ts');
   const connections = new MysqlConnections(server, sqlLimits.mysqlMoveMs / 1_000);
   try {
     await work(kyselyOverMysql<RegistrySchema>(connections, sqlLimits.mysqlMoveMs));
