@@ -7,6 +7,7 @@ import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { build, type Metafile, type PluginBuild } from 'esbuild';
 import { en } from '../src/console/web/words/en.ts';
 import { zh } from '../src/console/web/words/zh.ts';
+import { isOfScreen, screenWords } from '../src/console/web/words/zh-screens.ts';
 import { type Language, readManual } from './build-manual.ts';
 import { topicFormFile, topicFormText } from './topic-form.ts';
 
@@ -115,15 +116,23 @@ export async function buildConsole(root: string, out: string): Promise<Metafile>
   return metafile;
 }
 
-/** Ships each language apart, the Chinese texts in the order of the English keys: the keys are a third of the
- *  file, and the page has them already. */
+/** Ships each language apart, and the Chinese texts of few screens. They are in the order of the English
+ *  keys: the keys are a third of the file, and the page has them already. */
 function packDictionary({ onLoad }: PluginBuild): void {
-  const english = `export const en = ${JSON.stringify(en)};`;
-  const chinese = `import { en } from './en.ts';
-    const texts = ${JSON.stringify(Object.values(zh))};
-    export const zh = Object.fromEntries(Object.keys(en).map((key, at) => [key, texts[at]]));`;
-  onLoad({ filter: /words\/en\.ts$/ }, () => ({ contents: english, loader: 'ts' }));
-  onLoad({ filter: /words\/zh\.ts$/ }, () => ({ contents: chinese, loader: 'ts' }));
+  const chinese = (
+    name: string,
+    isOwn: (key: string) => boolean,
+    test: string,
+  ) => `import { en } from './en.ts';
+    const texts = ${JSON.stringify(Object.entries(zh).flatMap(([key, text]) => (isOwn(key) ? [text] : [])))};
+    const keys = Object.keys(en).filter((key) => ${test}/^(${screenWords.join('|')})_/.test(key));
+    export const ${name} = Object.fromEntries(keys.map((key, at) => [key, texts[at]]));`;
+  for (const [filter, contents] of [
+    [/words\/en\.ts$/, `export const en = ${JSON.stringify(en)};`],
+    [/words\/zh\.ts$/, chinese('zh', (key) => !isOfScreen(key), '!')],
+    [/words\/zh-screens\.ts$/, chinese('zhScreens', isOfScreen, '')],
+  ] as const)
+    onLoad({ filter }, () => ({ contents, loader: 'ts' }));
 }
 
 function fillTopicForm({ onLoad }: PluginBuild): void {
@@ -135,7 +144,7 @@ function checkBudgets({ outputs }: Metafile, sizes: ReadonlyMap<string, number>)
     names.reduce((sum, name) => sum + (sizes.get(basename(name)) ?? 0), 0);
   const files = Object.keys(outputs).filter((name) => !basename(name).startsWith('manual-'));
   const isDictionary = (name: string): boolean => /(^|\/)zh-/.test(name);
-  const isOfScreen = (name: string): boolean => /(^|\/)zh-(reasons|doctor|options)-/.test(name);
+  const isOfScreen = (name: string): boolean => /(^|\/)zh-(reasons|doctor|options|screens)-/.test(name);
   const scripts = files.filter((name) => name.endsWith('.js'));
   const main = scripts.find((name) => outputs[name]?.entryPoint?.endsWith('main.tsx')) ?? '';
   const first = new Set([main]);

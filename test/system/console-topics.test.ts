@@ -153,6 +153,9 @@ describe('settings', () => {
     expect(text).not.toMatch(/(^|,)"[=+@-]/m);
     await page.goto(`${site.url}/audit?actor=absent`);
     await shows(page, 'No changes in this range');
+    // Texts of few screens, which the first of them loads.
+    const chinese = await site.open('/audit?topic=audited', { locale: 'zh-CN' });
+    await shows(chinese, '修改主题');
   });
 
   it('show a change by someone else with both values; the second save succeeds', async () => {

@@ -5,6 +5,7 @@ import { signal } from '@preact/signals';
 import { codeOf, filled, partsOf } from '../../../core/filled.ts';
 import { remember } from '../remembered.ts';
 import { en } from './en.ts';
+import type { screenWords } from './zh-screens.ts';
 
 export type Language = 'en' | 'zh';
 export type Word = keyof typeof en;
@@ -13,7 +14,8 @@ export const language = signal<Language>(document.documentElement.lang.startsWit
 type Texts = Readonly<Record<string, string>>;
 /** by code; empty in English */
 const server = signal<Texts>({});
-const table = signal<Readonly<Record<Word, string>>>(en);
+/** Without the Chinese texts of few screens. */
+const table = signal<Readonly<Partial<Record<Word, string>>>>(en);
 
 /** `values`: as filled() takes them. A page from before an upgrade may get a code that it has no text for:
  *  it shows `other`. */
@@ -22,12 +24,13 @@ export function t(
   values: Readonly<Record<string, string | number>> = {},
   other = codeOf(key),
 ): string {
-  return filled(table.value[key] ?? other, values);
+  const text = table.value[key];
+  return text === undefined ? serverText(key, other, values) : filled(text, values);
 }
 
 /** The text of a key in parts: words, the name of a value, words, and so on. */
 export const wordParts = (key: Word, values: Readonly<Record<string, string>>): readonly string[] =>
-  partsOf(table.value[key], values);
+  partsOf(t(key), values);
 
 /** The text of a code of an open list; `other` for codes that have none. For a code of a closed list write
  *  t(`job_${state}`): the compiler requires a text for each. */
@@ -38,13 +41,17 @@ export function wordOf(key: string, other: string): string {
 const reasons = () => import('./zh-reasons.ts').then(({ zhReasons }) => zhReasons);
 const doctor = () => import('./zh-doctor.ts').then(({ zhDoctor }) => zhDoctor);
 const options = () => import('./zh-options.ts').then(({ zhOptions }) => zhOptions);
+const screens = () => import('./zh-screens.ts').then(({ zhScreens }) => zhScreens);
 /** Chinese texts of few screens, by the beginning of their keys. The first that is shown loads its part. */
-const parts: Readonly<Record<string, () => Promise<Texts>>> = {
+const parts: Readonly<Record<string, () => Promise<Texts>>> &
+  Readonly<Record<(typeof screenWords)[number], () => Promise<Texts>>> = {
   reason: reasons,
   remedy: reasons,
   check: doctor,
   finding: doctor,
   option: options,
+  act: screens,
+  journal: screens,
 };
 const loading = new Set<() => Promise<Texts>>();
 const asked = new Set<() => Promise<Texts>>();
@@ -86,7 +93,7 @@ export const langOf = (text: string, other: string): 'en' | undefined =>
   language.value === 'zh' && text === other ? 'en' : undefined;
 
 export async function choose(next: Language): Promise<void> {
-  let words = en;
+  let words: typeof table.value = en;
   if (next === 'zh') {
     const [{ zh }, { zhServer }] = await Promise.all([import('./zh.ts'), import('./zh-server.ts')]);
     words = zh;

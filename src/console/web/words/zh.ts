@@ -1,4 +1,5 @@
-// The Chinese texts, which the page loads when they are chosen. The build writes them into this file.
+// The Chinese texts, which the page loads when they are chosen. The build writes them into this file, without
+// those of zh-screens.ts.
 
 import { texts } from './texts.ts';
 
