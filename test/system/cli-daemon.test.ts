@@ -677,7 +677,9 @@ describe('dq on topics, jobs and the data of a daemon', () => {
     });
     expect(JSON.stringify(body)).not.toContain(added.stdout.trim());
 
-    const rows = (await dq(['topic', 'get', 'whole.close'])).stdout.trimEnd().split('\n');
+    const shown = (await dq(['topic', 'get', 'whole.close'])).stdout;
+    expect(shown).not.toContain('\n\n\n');
+    const rows = shown.trimEnd().split('\n');
     const heads = rows.map((row) => row.split(/ {2,}/)[0]).filter((head) => head !== '');
     expect(new Set(heads).size).toBe(heads.length);
     // In the groups of the help, without the fields that another delivery uses.
@@ -709,10 +711,13 @@ describe('dq on topics, jobs and the data of a daemon', () => {
     expect((await dq(['topic', 'get', 'whole.close'])).code).toBe(4);
   });
 
-  it('ls: filters by topic, state and id', async () => {
+  it('ls: filters by topic, state, id, its beginning and a part of the body', async () => {
     for (const topic of ['listed', 'other'])
       await dq(['topic', 'add', topic, '--callback', silent, '--delay', '1h']);
-    const lines = Array.from({ length: 150 }, (_, n) => `{"topic":"listed","id":"listed-${n}","body":1}`);
+    const lines = Array.from(
+      { length: 150 },
+      (_, n) => `{"topic":"listed","id":"listed-${n}","body":{"n":${n}}}`,
+    );
     await dq(['push', '--batch', '-'], { input: lines.join('\n') });
     await dq(['push', 'other', '1', '--id', '订单']);
     const table = (await dq(['ls', 'other'])).stdout.trimEnd().split('\n');
@@ -729,6 +734,13 @@ describe('dq on topics, jobs and the data of a daemon', () => {
     await dq(['cancel', 'other', '订单']);
     expect((await dq(['ls', 'other', '--state', 'cancelled'])).stdout).toContain('cancelled');
     expect((await dq(['ls', '--id', 'listed-7', '--json'])).stdout).toContain('"id":"listed-7"');
+    const idsOf = async (...flags: string[]) =>
+      JSON.parse((await dq(['ls', ...flags, '--json'])).stdout).items.map(({ id }: { id: string }) => id);
+    expect(await idsOf('--id-prefix', 'listed-14', '--body', '"n":141}')).toEqual(['listed-141']);
+    expect(await idsOf('--body', '"n":149}')).toEqual(['listed-149']);
+    expect(
+      (await dq(['ls', 'listed', '--id-prefix', 'listed-14'])).stdout.trimEnd().split('\n'),
+    ).toHaveLength(12);
     expect((await dq(['ls', '--state', 'nonsense'])).code).toBe(1);
     expect((await dq(['ls', '--limit', '0'])).code).toBe(2);
   });

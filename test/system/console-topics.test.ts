@@ -155,7 +155,7 @@ describe('settings', () => {
     await shows(page, 'No changes in this range');
     // Texts of few screens, which the first of them loads.
     const chinese = await site.open('/audit?topic=audited', { locale: 'zh-CN' });
-    await shows(chinese, '修改主题');
+    await chinese.locator('td', { hasText: '修改主题' }).first().waitFor();
   });
 
   it('show a change by someone else with both values; the second save succeeds', async () => {

@@ -16,6 +16,12 @@ it('a delayed job: when it is due, also where the time has just come', () => {
   expect(line('why', {}, 10)).toBe(`attempt 1 of 3 has been due since ${second(10)}`);
 });
 
+it('a snoozed job: how often', () => {
+  const why = { code: 'waits_again', at: second(70) };
+  expect(line('why', { why, again: 1 }, 10)).toBe(`snoozed once; attempt 1 of 3 is due at ${second(70)}`);
+  expect(line('why', { why, again: 2 }, 10)).toContain('snoozed 2 times;');
+});
+
 it('a running job: its start and its notifier, as far as the daemon names them', () => {
   const why = { code: 'running', since: second(3), notifier: 'dq-notifier-0' };
   expect(line('why', { why }, 10)).toBe(`attempt 1 of 3 is running since ${second(3)} in dq-notifier-0`);

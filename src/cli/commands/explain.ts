@@ -28,6 +28,7 @@ import {
   commandOf,
   failureWords,
   lateBy,
+  times,
   topicLine,
   troubleLine,
   waiting,
@@ -207,7 +208,7 @@ function sentenceOf({ state, attempt, maxAttempts, buryReason, why, again }: Job
         ? `attempt ${attempt + 1} of ${max} is due at ${shown}, in ${until(at, now)}`
         : `attempt ${attempt + 1} of ${max} has been due since ${shown}`;
     case 'waits_again':
-      return `snoozed ${again ?? 0} times; attempt ${attempt + 1} of ${max} is due at ${shown}`;
+      return `snoozed ${times(again ?? 0)}; attempt ${attempt + 1} of ${max} is due at ${shown}`;
     case 'not_promoted':
       return `attempt ${attempt + 1} of ${max} was due ${ago(at, now)} ago, at ${shown}, and dq-timer, or dq-upkeep with profile small, has not made it ready (dq status shows the process; dq fsck names damaged records)`;
     case 'ahead':

@@ -5,6 +5,7 @@ import type { AttemptJson, FlowJson, JobJson } from '../../contract/api/job.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
 import { excerpt, instantOf, printData, printItems, printRecord, shownInstant } from '../output/output.ts';
+import { times } from '../output/topic-words.ts';
 
 interface GetFlags extends DaemonOptions {
   readonly body?: boolean;
@@ -66,6 +67,7 @@ function print(job: JobJson): void {
     ['topic', job.topic],
     ['id', job.id],
     ['version', job.version],
+    ['webhook id', job.webhookId],
     ['state', job.state],
     ...(job.buryReason === undefined ? [] : [['reason', job.buryReason] as const]),
     ...dueRows(job),
@@ -104,8 +106,7 @@ function dueRows({ firstDueAt, dueAt, state }: JobJson): readonly (readonly [str
 
 /** `3 times, next at 2030-01-31T10:32:00.000Z` */
 function snoozesOf({ why, dueAt }: JobJson, again: number): string {
-  const times = again === 1 ? 'once' : `${again} times`;
-  return why.code === 'waits_again' ? `${times}, next at ${shownInstant(dueAt)}` : times;
+  return why.code === 'waits_again' ? `${times(again)}, next at ${shownInstant(dueAt)}` : times(again);
 }
 
 /** A dead letter may have died by an earlier setting. */

@@ -11,6 +11,8 @@ import { instantOf } from '../output/output.ts';
 interface ListFlags extends DaemonOptions {
   readonly state?: string;
   readonly id?: string;
+  readonly idPrefix?: string;
+  readonly body?: string;
   readonly since?: string;
   readonly until?: string;
   readonly limit: string;
@@ -21,21 +23,24 @@ export function register(program: Command): void {
     .argument('[topic]', 'default: all topics')
     .option('--state <state>', 'one of these; for ended jobs, latest first: done, cancelled, purged, expired')
     .option('--id <id>', 'id, in any topic')
+    .option('--id-prefix <text>', 'beginning of the id; live and dead jobs')
+    .option('--body <text>', 'part of the body; live and dead jobs')
     .addOption(timeOption('--since', 'earliest due time'))
     .addOption(timeOption('--until', 'end of the due time, exclusive'))
     .option('--limit <n>', 'maximum number of jobs', '100');
 }
 
 async function list(topic: string | undefined, flags: ListFlags): Promise<void> {
-  const { state, id, since, until } = flags;
-  const query = { id, since, until };
+  const { state, id, idPrefix, body, since, until } = flags;
+  const query = { id, idPrefix, body, since, until };
   const callOf = (one: string | undefined) => ({
     path: ['v1', 'jobs'],
     query: { topic, state: one, ...query },
     flags: flagNames(['state', ...Object.keys(query)]),
   });
   // One list of all states would begin with dead letters: their last attempts were due long ago.
-  const isOneList = state !== undefined || id !== undefined || flags.json === true;
+  // A search of ids or bodies is dear, and gives all live and dead jobs.
+  const isOneList = [state, id, idPrefix, body].some((given) => given !== undefined) || flags.json === true;
   await printPages<JobSummaryJson>(
     flags,
     isOneList ? callOf(state) : inOrder.map(callOf),

@@ -120,7 +120,12 @@ export function printParts(parts: readonly (readonly [title: string | null, memb
   printData(
     tableOf(
       parts.flatMap(([title, members]) => [
-        ...(title === null ? [] : [[''], [colors.bold(title)]]),
+        ...(title === null
+          ? []
+          : [
+              ['', ''],
+              [colors.bold(title), ''],
+            ]),
         ...members.map(([name, value]) => [colors.dim(name), textOf(value)]),
       ]),
     ),

@@ -15,6 +15,8 @@ const detailMax = 120;
 export const wholeSeconds = (ms: number): string =>
   formatDuration(Math.max(0, Math.floor(ms / 1_000)) * 1_000);
 
+export const times = (count: number): string => (count === 1 ? 'once' : `${count} times`);
+
 /** Jobs that wait for their due time, their next attempt or a call. */
 export const waiting = ({ ready, delayed }: TopicAttentionJson['states']): number => ready + delayed;
 
