@@ -2,6 +2,7 @@
 // intake checks its replies against it (test/support/described.ts).
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import AjvCompiler from '@fastify/ajv-compiler';
 import Schema from 'typebox/schema';
 import { expect, it } from 'vitest';
 import { callbackHeaders } from '../../src/core/delivery.ts';
@@ -79,6 +80,21 @@ it('openapi: the body of a push is optional; JSON is the first of its content ty
     false,
     ['application/json', 'application/octet-stream', '*/*'],
   ]);
+});
+
+it('openapi: every schema of a request is valid, which dq-server does not check', async () => {
+  const { body } = await (await startIntake()).api('GET', '/openapi.json');
+  const compile = AjvCompiler()({}, { customOptions: { strict: false } });
+  const operations = Object.values(dereferenced(body as OpenApi).paths as object).flatMap(
+    (methods: Record<string, Operation>) => Object.values(methods),
+  );
+  const schemas = operations.flatMap(({ parameters = [], requestBody }) => [
+    ...parameters.map(({ schema }) => schema),
+    ...Object.values(requestBody?.content ?? {}).map(({ schema }) => schema),
+  ]);
+  expect(schemas.length).toBeGreaterThan(100);
+  for (const schema of schemas) compile({ schema } as never);
+  expect(() => compile({ schema: { type: 'strin' } } as never)).toThrow('schema is invalid');
 });
 
 it('openapi: names its schemas', async () => {
