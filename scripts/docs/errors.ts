@@ -30,7 +30,8 @@ export const remedies: Readonly<Record<string, string>> = {
   job_changed:
     'the id was pushed, or the job was moved or edited, since you read it; read it again and decide again',
   topic_changed: 'read the topic again, compare, and repeat the change with its new revision',
-  topic_in_use: 'change the topic that the detail names: its `onDone` or `onDead` names this one',
+  topic_in_use:
+    'change the topic that the detail names, or have it changed: its `onDone` or `onDead` names this one',
   topic_offline: 'resume the topic (`dq topic resume`)',
   job_in_flight: 'try again after the running attempt',
   job_dead: 'requeue the job instead (`dq dead requeue`), also with an edit (`dq edit --requeue`)',
