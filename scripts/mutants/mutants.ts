@@ -49,6 +49,94 @@ const healing = (title: string) => ({ file: 'test/fault/journal-healing.test.ts'
 
 const byVerdict = (title: string) => unit('verdict', title);
 
+/** name, text and its mistake in topic-watch.ts, title of the test */
+const topicWatchEdits: readonly (readonly [string, string, string, string])[] = [
+  [
+    'failing-judged-by-some-notifiers',
+    'if (!isWhole) return;',
+    '',
+    'a restart, or a notifier that does not answer, ends nothing',
+  ],
+  [
+    'failing-ends-at-the-first-success',
+    'return now - since >= this.#options.times.quietMs;',
+    'return true;',
+    'a success among failures ends nothing',
+  ],
+  [
+    'failing-ends-by-an-old-success',
+    'const failsAfter = (successAt: number, facts: TopicFailures): boolean =>\n  hasFailures(facts) &&',
+    'const failsAfter = (successAt: number, facts: TopicFailures): boolean =>\n  false &&',
+    'a topic that waits for its next attempt fails all the same',
+  ],
+  [
+    'receiver-that-answers-fails',
+    'const answersSince = this.#answersSince.get(origin) ?? 0;',
+    'const answersSince = 0;',
+    'a receiver without a success for minutes is mailed with what to run',
+  ],
+  [
+    'one-failed-reply-is-an-incident',
+    'failuresInRow >= upkeepLimits.repliesInRow;',
+    'failuresInRow >= 1;',
+    'few failed replies are about their jobs',
+  ],
+  [
+    'success-before-a-reload-forgotten',
+    "if (name === 'delivered') this.#delivered.set(topic, now);",
+    "if (name === 'delivered' && now < 0) this.#delivered.set(topic, now);",
+    'a success that was counted before a reload is the end',
+  ],
+  [
+    'incident-of-unknown-topics-ends',
+    'if (!this.#options.topics.isKnown) return;',
+    '',
+    'topics that are unknown or unreadable end nothing',
+  ],
+  [
+    'incident-of-an-unreadable-topic-ends',
+    'topics.isUnreadable(name) || this.#calledOrigin(name) !== null;',
+    'this.#calledOrigin(name) !== null;',
+    'topics that are unknown or unreadable end nothing',
+  ],
+  [
+    'incidents-of-a-standby',
+    'if (leader !== null) return this.#leaveTo(leader);',
+    '',
+    'an instance that does not lead has no incidents',
+  ],
+  [
+    'no-incident-of-the-others',
+    'if (begun.length > 0)\n',
+    'if (begun.length > 9_999)\n',
+    'some have their own incidents, and one is about all others',
+  ],
+  [
+    'paused-incident-of-a-late-job',
+    '      .filter((name) => now - (this.#heldSince.get(name) ?? now) >= times.pausedMs)\n',
+    '',
+    'a job that was late before the pause does not begin one',
+  ],
+  [
+    'paused-incident-of-an-early-job',
+    'if (found === null || dueMs < times.pausedMs) continue;',
+    'if (found === null) continue;',
+    'a job that is due for an hour in a paused topic is mailed',
+  ],
+  [
+    'many-topics-have-own-incidents',
+    '|| some.length > upkeepLimits.ownIncidentsMax;',
+    ';',
+    '200 topics of a receiver are one incident',
+  ],
+  [
+    'pulled-topic-counts-as-called',
+    " || topic.delivery === 'pull' ? null",
+    ' ? null',
+    'a topic whose jobs clients pull now ends it with that',
+  ],
+];
+
 export const mutants: readonly Mutant[] = [
   {
     name: 'snooze-before-dead-if',
@@ -435,6 +523,18 @@ export const mutants: readonly Mutant[] = [
     test: unit('looker', 'report: compares the number of the writer before its mark is raised'),
   },
   {
+    name: 'journal-unanswered-numbers-not-compared',
+    edit: {
+      file: 'src/journal/heal/looker.ts',
+      text: 'highest: isReported ? (loss ?? 0) : Math.max(highest, number),',
+      by: 'highest: isReported ? (loss ?? 0) : highest * 0,',
+    },
+    test: unit(
+      'looker',
+      'lateOf: all changes of a partition that was not asked, those before a loss, or none',
+    ),
+  },
+  {
     name: 'report-after-commit',
     edit: {
       file: 'src/journal/ship/recorder.ts',
@@ -633,4 +733,9 @@ export const mutants: readonly Mutant[] = [
     },
     test: role('redis-restore', 'absent, and the row has ended: an entry keeps older rows away'),
   },
+  ...topicWatchEdits.map(([name, text, by, title]) => ({
+    name,
+    edit: { file: 'src/upkeep/topic-watch.ts', text, by },
+    test: role('topic-watch', title),
+  })),
 ];

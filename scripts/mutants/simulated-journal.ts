@@ -46,15 +46,6 @@ const edits: readonly Omit<SimulatedMutant, 'store'>[] = [
     },
   },
   {
-    name: 'journal-unanswered-numbers-not-compared',
-    faults: 'redisFailover,restart,mysqlTrouble',
-    edit: {
-      file: healing('looker'),
-      text: 'highest: isReported ? (loss ?? 0) : Math.max(highest, number),',
-      by: 'highest: isReported ? (loss ?? 0) : highest * 0,',
-    },
-  },
-  {
     name: 'journal-healing-waits-for-no-instance',
     faults: 'mysqlTrouble,redisFailover,redisEmptied',
     edit: {

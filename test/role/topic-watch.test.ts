@@ -1,6 +1,6 @@
 // Incidents of receivers that fail and of topics that are paused for long: what begins and ends them, and
 // their mails.
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { EndpointCalls } from '../../src/notifier/endpoint-calls.ts';
 import { IncidentFiles } from '../../src/process/incident-files.ts';
 import type { ToMaster } from '../../src/process/messages.ts';
@@ -191,14 +191,14 @@ describe('incidents: failing receivers', () => {
   });
 
   it('a restart, or a notifier that does not answer, ends nothing; a pause says what waits', async () => {
-    const { time, rig, judge, kept, checked, silence, notifiers, start, upkeep, details } = await setUp({
-      t: a,
-    });
+    const { time, rig, judge, kept, checked, quiet, silence, notifiers, start, upkeep, details } =
+      await setUp({ t: a });
     judge(0, 't', refused, 3);
     await time.jump(failingMs);
     await until('it begins', async () => (await kept()).length === 1);
     silence(7);
     judge(1, 't', success);
+    await quiet();
     await checked();
     expect(await kept()).toHaveLength(1);
     // The notifiers that start again know nothing.
@@ -280,8 +280,9 @@ describe('incidents: the end of a failing receiver', () => {
     await until('it begins', async () => (await kept()).length === 1);
     await upkeep.drain(2_000);
     const topics = new TopicBook(rig.registry, silentLog);
+    const known = vi.spyOn(topics, 'isKnown', 'get');
     await start({ topics });
-    await time.jump(minute);
+    await time.passUntil('two checks', () => known.mock.calls.length > 1);
     await topics.refresh();
     await checked();
     expect(await kept()).toHaveLength(1);
@@ -363,6 +364,8 @@ describe('incidents: paused topics', () => {
     await rig.store.jobs.push([jobOf('j2', { topic: 'later', when: { delayMs: 2 * pausedMs } })]);
     await checked();
     await time.jump(pausedMs - minute);
+    // Due for a minute only, beside one that has waited for an hour and is not due.
+    await rig.push('later', 'j3');
     await checked();
     expect((await kept()).filter((one) => one.startsWith('paused'))).toEqual([]);
     await time.jump(minute);
