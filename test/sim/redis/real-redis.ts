@@ -53,6 +53,8 @@ const lastCommand = commandBytes(['ECHO', last]);
 
 export class RealRedis {
   #received = Buffer.alloc(1 << 16);
+  /** that the server has, and that the next command concerns */
+  #selected = 0;
   #database = 0;
 
   /** In a process beside a redis-server. */
@@ -71,20 +73,22 @@ export class RealRedis {
 
   /** The next commands concern this database. */
   use(database: number): void {
-    if (this.#database === database) return;
     this.#database = database;
-    this.ask(['SELECT', database]);
   }
 
   ask(command: readonly Arg[]): Asked {
-    this.#write(Buffer.concat([commandBytes(command), lastCommand]));
+    // In one write: to wait for its reply would cost as much as the command.
+    const selects = this.#database !== this.#selected;
+    const first = selects ? [commandBytes(['SELECT', this.#database])] : [];
+    this.#selected = this.#database;
+    this.#write(Buffer.concat([...first, commandBytes(command), lastCommand]));
     let length = 0;
     for (;;) {
       length += this.#read(length);
       const { pieces } = readReplies(this.#received.subarray(0, length));
       const end = pieces.at(-1);
       if (end === undefined || end.isPush || String(end.reply) !== last) continue;
-      const own = pieces.slice(0, -1);
+      const own = pieces.slice(selects ? 1 : 0, -1);
       // The memory is used again.
       const reply = copyOf(own.find(({ isPush }) => !isPush)?.reply ?? null);
       const pushed = own.flatMap(({ isPush, reply: one }) => (isPush ? [one as readonly Reply[]] : []));
