@@ -25,7 +25,7 @@ const slow = [
   'test/system/{secrets,shards,signals,small-profile,start,stop,systemd}.test.ts',
   // Every command of the manual and of the command line, where the unit and role tests show most of it
   'test/system/{apply,cli-answers,cli-daemon,cli-offline,doctor,examples,exit-codes,generated-client}.test.ts',
-  'test/system/{logs,manual,metrics,no-deliveries,package,pull,tokens}.test.ts',
+  'test/system/{logs,manual,metrics,move,no-deliveries,package,pull,tokens}.test.ts',
 ];
 /** Part of `npm run test:all` only: long random runs, mutants, and servers in their full extent, which are worth
  *  their time before a release. */

@@ -28,6 +28,7 @@ function why(
   dataDir: string,
   flags: Readonly<Record<string, unknown>> = {},
   listening: Listening | null = null,
+  pidFile: string | null = null,
 ): Promise<string | null> {
   const loaded = loadConfig({
     flags: { dataDir, 'server.port': '0', ...flags },
@@ -36,7 +37,7 @@ function why(
   });
   if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
   const config: Config = loaded.config;
-  return whyNotStart({ config, pidFile: null, running: 1, listening });
+  return whyNotStart({ config, pidFile, running: 1, listening });
 }
 
 it('start checks: accept a usable directory, and create nothing', async () => {
@@ -49,6 +50,24 @@ it('start checks: name a file or a read-only place as data directory', async () 
   writeFileSync(join(root, 'file'), '');
   expect(await why(join(root, 'file'))).toMatch(/^cannot use the data directory .*file: it is a file$/);
   expect(await why('/proc/1/dq')).toMatch(/^cannot create the data directory \/proc\/1\/dq: E/);
+});
+
+it('start checks: name a pid file that cannot be written', async () => {
+  const pidFile = join(root, 'pids/dq.pid');
+  const ofPidFile = () => why(join(root, 'data'), {}, null, pidFile);
+  expect(await ofPidFile()).toMatch(/^cannot write the pid file \S+\/pids\/dq\.pid: ENOENT/);
+  mkdirSync(join(root, 'pids'));
+  expect(await ofPidFile()).toBeNull();
+});
+
+it('start checks: name a missing and a different key file', async () => {
+  const key = join(root, 'data/secret.key');
+  mkdirSync(join(root, 'data'));
+  await (await openRegistryDb(join(root, 'data/registry.db'))).close();
+  rmSync(key);
+  expect(await why(join(root, 'data'))).toMatch(/^the key file \S+secret\.key is missing/);
+  writeFileSync(key, `v1:${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 });
+  expect(await why(join(root, 'data'))).toMatch(/^the key file \S+ does not fit/);
 });
 
 it('start checks: a data directory of another daemon is in use', async () => {
@@ -135,6 +154,11 @@ describe('start checks: the port', () => {
     expect(await on('127.0.0.1', all, { host: '0.0.0.0', port: all })).toBeNull();
     // Of a master that does not report its address.
     expect(await on('127.0.0.1', port, null)).toBeNull();
+  });
+
+  it('an address of another machine is rejected', async () => {
+    const [port = 0] = await freePorts(1);
+    expect(await on('192.0.2.1', port, null)).toMatch(/^cannot listen on 192\.0\.2\.1:\d+: .*EADDRNOTAVAIL/);
   });
 
   it('the port of another program is rejected, also on another address', async () => {

@@ -8,7 +8,7 @@ import { type Run, runDq } from './run-dq.ts';
 
 /** `dq reload`, with a deadline for a busy machine. */
 export function reload(daemon: Daemon): Promise<Run> {
-  return runDq(['reload', '--data-dir', daemon.dataDir], { cwd: daemon.directory, isProcess: true });
+  return runDq(['reload', '--data-dir', daemon.dataDir], { cwd: daemon.directory });
 }
 
 /** The master's processes, itself first. */

@@ -28,7 +28,7 @@ export interface RunOptions {
 }
 
 /** These fork, end on a signal, or run beside further commands: each is a process. */
-const processes: readonly (string | undefined)[] = ['start', 'restart', 'reload', 'service', 'sink'];
+const processes: readonly (string | undefined)[] = ['start', 'restart', 'reload', 'move', 'service', 'sink'];
 
 /** Runs a command as bin/dq does, but inside the test: a process would cost 200 ms of a quiet machine, and
  *  more of a busy one. One at a time, because a command has the streams, the directory and the environment of

@@ -15,7 +15,7 @@ export function switchedDaemon() {
     string,
     string,
   ];
-  const dq = (...args: string[]) => runDq([...args, '-c', file], { cwd: directory, isProcess: true });
+  const dq = (...args: string[]) => runDq([...args, '-c', file], { cwd: directory });
   onTestFinished(async () => {
     await dq('stop');
     rmSync(directory, { recursive: true, force: true });

@@ -171,7 +171,6 @@ describe('dq start -d', () => {
       runDq([...args, ...at], {
         cwd: directory,
         env: { DQ_LOGDIR: join(directory, 'logs'), DQ_REDIS: 'redis://127.0.0.1:1' },
-        isProcess: true,
       });
     onTestFinished(async () => void (await dq('stop')));
     const ended = (end: string) => ({
