@@ -51,9 +51,16 @@ function routes(): readonly Route[] {
   );
 }
 
-async function send({ method }: Route, path: string, body?: string | Buffer) {
+/** It looks at the body when it has found the job, and takes any content type, as a push does. */
+const editsJob = ({ method, template }: Route): boolean =>
+  method === 'PATCH' && template === '/v1/topics/{topic}/jobs/{id}';
+
+async function send(route: Route, path: string, body?: string | Buffer) {
+  const { method } = route;
   // The token that every route accepts.
-  const headers = bearer(adminToken);
+  const headers: Record<string, string> = bearer(adminToken);
+  if (editsJob(route))
+    headers['if-match'] = `"${(await dq.push('t', '1', '?id=a&delay=1h&mode=replace')).body.version}"`;
   const json = { ...headers, 'content-type': 'application/json' };
   const init = body === undefined ? { headers } : { body: Buffer.from(body), headers: json };
   const { status, body: reply } = await dq.call(method, path, init);
@@ -156,7 +163,9 @@ describe('JSON bodies', () => {
     const all = routes().filter(({ members }) => members !== null);
     expect(all.length).toBeGreaterThan(5);
     for (const route of all) {
-      for (const body of [...malformed, ...notUtf8.map((bytes) => Buffer.from(bytes))])
+      // An edit reads its body as a push does: no depth is too large for that.
+      const some = editsJob(route) ? malformed.filter((body) => body !== deep && body !== many) : malformed;
+      for (const body of [...some, ...notUtf8.map((bytes) => Buffer.from(bytes))])
         expect(
           await send(route, route.path, body),
           `${route.path} ${String(body).slice(0, 20)}`,
@@ -183,7 +192,7 @@ describe('JSON bodies', () => {
           const { status, code, errors } = await send(route, route.path, body);
           expect(status).toBe(400);
           const fields = errors.map(({ field }) => field);
-          if (value === deep) expect(code).toBe('malformed_json');
+          if (value === deep && !editsJob(route)) expect(code).toBe('malformed_json');
           else expect(fields, `${route.method} ${route.path}`).toContain(name);
         }
     expect(Reflect.ownKeys(Object.prototype)).not.toContain('nope');
@@ -212,7 +221,8 @@ describe('JSON bodies', () => {
     for (const route of routes()) {
       if (route.members === null) continue;
       expect((await send(route, route.path, large)).code, route.path).toBe('body_too_large');
-      for (const headers of [{ 'content-type': 'text/plain' }, { 'content-encoding': 'gzip' }])
+      const types = editsJob(route) ? [] : [{ 'content-type': 'text/plain' }];
+      for (const headers of [...types, { 'content-encoding': 'gzip' }])
         expect(
           await dq.call(route.method, route.path, {
             body: '{}',
