@@ -22,7 +22,7 @@ const connections = 48;
  *  minute. */
 const grownMiBMax = 64;
 /** A client ends a connection that has sent nothing for this long: damaged requests wait for more bytes. */
-const patienceMs = 400;
+const usualPatienceMs = 400;
 
 export interface FuzzHttpReport {
   readonly requests: number;
@@ -34,12 +34,13 @@ export interface FuzzHttpReport {
   readonly rssBytes: readonly number[];
 }
 
-/** Runs for `seconds`, and longer while a slow machine has sent fewer than `requestsMin`. */
+/** Runs for `seconds`, and longer while a slow machine has sent fewer than `requestsMin`. With little patience a
+ *  slow machine answers no write in time. */
 export async function fuzzHttp(
   url: string,
   seconds: number,
   seed: number,
-  requestsMin = 0,
+  { requestsMin = 0, patienceMs = usualPatienceMs } = {},
 ): Promise<FuzzHttpReport> {
   const dice = new Dice(seed);
   const maker = new RequestMaker((await getJson(url, '/openapi.json')) as Description, dice);
@@ -54,7 +55,7 @@ export async function fuzzHttp(
     while (goesOn()) {
       const bytes = maker.make();
       requests += 1;
-      const judged = judgeReplies(await exchange(url, bytes, dice.chance(0.05)));
+      const judged = judgeReplies(await exchange(url, bytes, { leaves: dice.chance(0.05), patienceMs }));
       if (typeof judged === 'string')
         failures.push(`${judged}\n  ${JSON.stringify(bytes.toString('latin1').slice(0, 1_500))}`);
       else for (const status of judged) statuses[status] = (statuses[status] ?? 0) + 1;
@@ -89,7 +90,11 @@ export function growthOf(rssBytes: readonly number[]): number {
 
 /** Every byte until the server closes, or is silent for `patienceMs`. `leaves`: does not wait for the
  *  answer. */
-function exchange(url: string, bytes: Buffer, leaves: boolean): Promise<Buffer> {
+function exchange(
+  url: string,
+  bytes: Buffer,
+  { leaves, patienceMs }: { readonly leaves: boolean; readonly patienceMs: number },
+): Promise<Buffer> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];

@@ -37,6 +37,7 @@ copySources([
 // The code that V8 compiled is of this machine's Node.
 copy('dist', (path) => !/\.cjs\.\w+$/.test(path));
 copyNative();
+compileClient();
 writeJson('package.json', ownManifest());
 writeJson('openapi.json', await describeApi({ version: manifest.version, ofConsole: false }));
 writeJson('sbom.json', bill());
@@ -60,6 +61,16 @@ function writeJson(path: string, value: unknown): void {
   const target = join(packageDirectory, path);
   mkdirSync(dirname(target), { recursive: true });
   writeFileSync(target, `${JSON.stringify(value, null, 2)}\n`);
+}
+
+/** An installation has no compiler: npm installs and packs its client as it is. */
+function compileClient(): void {
+  const path = 'src/clients/typescript';
+  const target = join(packageDirectory, path);
+  run(join(root, 'node_modules/.bin/tsc'), ['-p', path, '--outDir', join(target, 'dist')], { cwd: root });
+  const { scripts: _, ...rest } = readManifest(path);
+  writeJson(`${path}/package.json`, rest);
+  rmSync(join(target, 'tsconfig.json'));
 }
 
 /** The library, its binaries for Linux, and the loader that chooses one of them. */

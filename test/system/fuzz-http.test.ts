@@ -5,7 +5,7 @@ import { startDaemon } from '../support/daemon.ts';
 
 it('fuzz: 1,000 random and damaged requests cause no failure and no death', async () => {
   const daemon = await startDaemon({ config: fuzzConfig });
-  const report = await fuzzHttp(daemon.url, 3, 20_260_103, 1_000);
+  const report = await fuzzHttp(daemon.url, 3, 20_260_103, { requestsMin: 1_000, patienceMs: 3_000 });
   expect(report.failures).toEqual([]);
   // Without these replies the generator would not test the handlers.
   for (const status of [200, 201, 400, 404, 409])

@@ -48,7 +48,10 @@ function wantedFiles(): string[] {
       .flatMap((part) => filesUnder(join(root, part)))
       .map((path) => path.slice(root.length + 1))
       // The code that V8 compiled from the bundle is of the Node that built it.
-      .filter((path) => !/\.cjs\.\w+$/.test(path)),
+      .filter((path) => !/\.cjs\.\w+$/.test(path))
+      // The client is compiled.
+      .filter((path) => !/^src\/clients\/typescript\/(dist\/|tsconfig)/.test(path)),
+    ...['index.d.ts', 'index.js'].map((name) => `src/clients/typescript/dist/${name}`),
     ...['LICENSE', 'README.md', 'dist/index.cjs', 'dist/index.mjs', 'package.json', ...binaries].map(
       (path) => `${sqlite}/${path}`,
     ),
