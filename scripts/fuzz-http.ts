@@ -34,8 +34,8 @@ export interface FuzzHttpReport {
   readonly rssBytes: readonly number[];
 }
 
-/** Runs for `seconds`, and longer while a slow machine has sent fewer than `requestsMin`. With little patience a
- *  slow machine answers no write in time. */
+/** Runs for `seconds`, and longer while a slow machine has sent fewer than `requestsMin`. With little
+ *  patience a slow machine answers no write in time. */
 export async function fuzzHttp(
   url: string,
   seconds: number,

@@ -33,6 +33,8 @@ export interface WorkOrder {
   readonly fail?: string;
   /** It sends SIGTERM to itself. */
   readonly signal?: true;
+  /** the result of its ack */
+  readonly result?: unknown;
   readonly nack?: { readonly delay?: string; readonly dead?: true; readonly release?: true };
 }
 

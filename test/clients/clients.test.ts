@@ -354,6 +354,27 @@ describe.for(clients)('the client of $name', ({ name, client, why }) => {
     expect((await job(topic, 'after')).attempt).toBe(0);
   });
 
+  it('pull: the result of a job goes to the job that follows', async () => {
+    const onDone = await pullTopic();
+    const topic = await pullTopic({ onDone });
+    const result = { rows: [1, null], name: '报表' };
+    for (const [id, order] of Object.entries({ with: { result }, without: {} }))
+      await dq.push(topic, json(order), { id });
+    const pulling = ask({ url, do: 'pull', topic });
+    await until('both are done', async () => {
+      const all = await Promise.all(['with', 'without'].map((id) => job(topic, id)));
+      return all.every(({ state }) => state === 'done');
+    });
+    process.kill(pid, 'SIGTERM');
+    await pulling;
+    const { items } = (await dq.api('POST', `/v1/topics/${onDone}/pull?max=9&wait=60s`)).body;
+    const bodies = items.map(({ body }: { body: string }) => JSON.parse(body));
+    expect(bodies.map(({ id, reply }: { id: string; reply: unknown }) => [id, reply]).sort()).toEqual([
+      ['with', JSON.stringify(result)],
+      ['without', null],
+    ]);
+  });
+
   it('pull: fails when dq rejects it', async () => {
     expect(await ask({ url, do: 'pull', topic: 'clients.unknown' })).toMatchObject({
       code: 'topic_not_found',

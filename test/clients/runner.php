@@ -28,6 +28,7 @@ function work(Job $job): void
     if (isset($order['signal'])) {
         posix_kill(getmypid(), SIGTERM);
     }
+    $job->result = $order['result'] ?? null;
     if (isset($order['fail'])) {
         throw new Exception($order['fail']);
     }

@@ -19,6 +19,7 @@ async function work(job: Client.Job): Promise<void> {
     process.kill(process.pid, 'SIGTERM');
     await signal;
   }
+  job.result = order.result;
   if (order.fail !== undefined) throw new Error(order.fail);
   if (order.nack !== undefined) throw new Nack('cannot', order.nack);
 }

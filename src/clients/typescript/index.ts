@@ -44,6 +44,8 @@ export interface Job extends JobTexts, Trace {
   readonly contentType: string | null;
   readonly body: Uint8Array;
   json(): unknown;
+  /** `work` sets it for the job of `onDone`: any JSON, at most 64 KiB */
+  result?: unknown;
 }
 
 export interface PullOptions {
@@ -156,7 +158,7 @@ export class Dq {
           const leaseMs = Math.floor((Date.parse(job.leaseUntil) - at) / 1_000) * 1_000;
           const notStarted = stop.aborted && { release: true };
           const nack = notStarted || (await this.#work(job, leaseMs, work, onError));
-          const call = jsonCall({ leases: [job.lease], ...nack });
+          const call = jsonCall({ leases: [job.lease], ...(nack || { result: job.result }) });
           await this.#call(nack ? '/v1/leases/nack' : '/v1/leases/ack', call).catch((e) => onError(e, job));
         }
       }

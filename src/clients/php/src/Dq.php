@@ -78,7 +78,7 @@ final class Dq
 
     public function ack(Job $job): void
     {
-        $this->callJson('/v1/leases/ack', ['leases' => [$job->lease]]);
+        $this->callJson('/v1/leases/ack', ['leases' => [$job->lease]] + $job->resultMember());
     }
 
     /** @param array $answer reason, delay, dead; or release alone */

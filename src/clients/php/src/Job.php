@@ -7,6 +7,9 @@ namespace Dq;
 /** A pulled job with its lease. */
 final class Job
 {
+    /** The work sets it for the job of `onDone`: any JSON, at most 64 KiB. */
+    public mixed $result = null;
+
     public function __construct(
         public string $topic,
         public string $id,
@@ -28,6 +31,12 @@ final class Job
         public ?string $tracestate = null,
         mixed ...$membersOfLaterVersions,
     ) {
+    }
+
+    /** @internal of an ack */
+    public function resultMember(): array
+    {
+        return $this->result === null ? [] : ['result' => $this->result];
     }
 
     /** The body, of JSON; objects are arrays. */
