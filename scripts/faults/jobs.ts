@@ -62,9 +62,13 @@ export interface OutcomeJob extends Job {
 export function outcomeJobsOf(events: readonly Event[]): readonly OutcomeJob[] {
   const dead = new Map(events.flatMap((event) => (event.kind === 'dead' ? [[event.id, event]] : [])));
   const jobs = new Map<string, OutcomeJob & { readonly calls: Call[] }>();
-  for (const call of callsOf(events)) {
-    const { at, wall, topic, id, tag, follows, sha, webhookId } = call.event;
-    if (follows === undefined) continue;
+  const calls = callsOf(events);
+  // Without the body of the ended job its webhook-id names it.
+  const tags = new Map(calls.map(({ event }) => [event.webhookId, event.tag]));
+  for (const call of calls) {
+    const { at, wall, topic, id, tag, follows: named, sha, webhookId } = call.event;
+    if (named === undefined) continue;
+    const follows = { ...named, tag: tags.get(named.tag) ?? named.tag };
     const stamp = { at, wall, op: webhookId };
     const asked = { mode: 'keep', delayMs: 0, fate: 'done', maxAttempts: Number.POSITIVE_INFINITY } as const;
     const answer = { dueAt: wall, replaced: false, duplicate: false, inFlight: false };

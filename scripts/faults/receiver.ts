@@ -24,7 +24,9 @@ function described(body: string, webhookId: string): Described {
   const { tag, fate, type, ...ended } = JSON.parse(body);
   if (type === undefined) return { tag, fate };
   const isDead = type === 'dq.dead';
-  const follows = { tag: JSON.parse(ended.body).tag ?? ended.webhookId, isDead };
+  // A spool with little space leaves the body out (jobs.ts).
+  const pushed = ended.body === null ? {} : JSON.parse(ended.body);
+  const follows = { tag: pushed.tag ?? ended.webhookId, isDead };
   return { tag: webhookId, fate: 'done', follows };
 }
 

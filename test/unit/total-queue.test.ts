@@ -339,6 +339,7 @@ const jobs: readonly Row[] = [
     ['refused'],
   ],
   ['each end pushed one job: no finding', chain(outcome(60, 'after', 'v1'), afterwards(80)), []],
+  ['an outcome job without a body: no finding', chain(outcome(60, 'after', 'v1', 'w'), afterwards(80)), []],
   ['an outcome job called again after a kill: explained', repeatedOutcome(92), ['duplicatedByFault']],
   ['duplicated: an outcome job called again without a fault', repeatedOutcome(3_000), ['duplicated']],
   ['lost: the second end pushed no job', chain(outcome(60, 'after', 'v1')), ['lost']],
