@@ -1,9 +1,12 @@
 // The options of a run, the builds that it compares, and its rounds: in each round every contestant is
-// measured once, so that all of them see the same state of a shared machine. A round during which other
-// programs took more than `othersMax` of the machine is repeated, a bounded number of times.
+// measured once, so that all of them see the same state of a shared machine. A fixed loop beside each
+// contestant shows that state. A round is repeated, a bounded number of times, when other programs took more
+// than `othersMax` of the machine, or when the loops of the round and of the rounds before it differ by more
+// than `loopsDifferMax`.
 
 import { join } from 'node:path';
-import { type Column, Table, textOf } from './figures.ts';
+import { type Column, median, Table, textOf } from './figures.ts';
+import { fixedLoopUs } from './machine.ts';
 import { type Measured, type Reading, startMeter } from './processes.ts';
 
 export type Store = 'embedded' | 'redis';
@@ -18,6 +21,9 @@ export interface Build {
   /** name of the row to compare with: the other build on the same store */
   readonly before?: string;
 }
+
+/** of the `loopUs` of a reading */
+export const loopColumn: Column = { key: 'loopUs', title: 'fixed loop beside it, µs' };
 
 /** of the ratios that compare() adds */
 export const beforeColumn: Column = { key: 'ofBefore', title: '÷ before' };
@@ -51,11 +57,14 @@ export const thisBuild: Build = {
 };
 
 export const othersMax = 0.1;
+export const loopsDifferMax = 0.2;
 
 export interface Disturbance {
   readonly case: string;
   /** highest share of other programs in each accepted round */
   readonly others: readonly number[];
+  /** µs of the fixed loop, the median of each accepted round; absent in older results */
+  readonly loopsUs?: readonly number[];
   readonly repeated: number;
 }
 
@@ -99,25 +108,35 @@ export class Bench {
     count = this.options.runs,
   ): Promise<void> {
     const others: number[] = [];
+    const loopsUs: number[] = [];
     let repeated = 0;
     while (others.length < count) {
       const round = new Round(others.length);
       await work(round);
-      if (round.others > othersMax && repeated < this.options.repeats) {
+      console.log(`  ${name}: fixed loop beside each, µs: ${round.loopsUs.map(Math.round).join(', ')}`);
+      const why = whyRepeated(round, loopsUs);
+      if (why !== null && repeated < this.options.repeats) {
         repeated += 1;
-        console.log(
-          `  ${name}: repeats a round: other programs took ${percent(round.others)} of the machine`,
-        );
+        console.log(`  ${name}: repeats a round: ${why}`);
         continue;
       }
       round.keep();
       others.push(round.others);
+      if (round.loopsUs.length > 0) loopsUs.push(median(round.loopsUs));
     }
-    this.disturbances.push({ case: name, others, repeated });
+    this.disturbances.push({ case: name, others, loopsUs, repeated });
     console.log(
       `  ${name}: other programs took ${others.map(percent).join(', ')} of the machine; repeated ${repeated}`,
     );
   }
+}
+
+/** `keptUs`: of the accepted rounds. null: the round was quiet enough. */
+function whyRepeated({ others, loopsUs }: Round, keptUs: readonly number[]): string | null {
+  if (others > othersMax) return `other programs took ${percent(others)} of the machine`;
+  const all = [...loopsUs, ...keptUs];
+  const differ = Math.max(...all) / Math.min(...all) - 1;
+  return differ > loopsDifferMax ? `its fixed loops and the earlier ones differ by ${percent(differ)}` : null;
 }
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
@@ -127,6 +146,8 @@ export class Round {
   readonly number: number;
   /** highest share of other programs in any of its readings */
   others = 0;
+  /** of the fixed loop, one for each reading */
+  readonly loopsUs: number[] = [];
   readonly #values: { table: Table; row: string; values: Record<string, number> }[] = [];
 
   constructor(number: number) {
@@ -139,12 +160,14 @@ export class Round {
   }
 
   /** Starts to measure; each call of the result reads the time since then. */
-  meter(measured: readonly Measured[]): () => Reading {
+  meter(measured: readonly Measured[]): () => Reading & { readonly loopUs: number } {
+    const loopUs = fixedLoopUs();
+    this.loopsUs.push(loopUs);
     const read = startMeter(measured);
     return () => {
       const reading = read();
       this.others = Math.max(this.others, reading.others);
-      return reading;
+      return { ...reading, loopUs };
     };
   }
 

@@ -47,6 +47,23 @@ function run(command: string, ...args: string[]): string {
   }
 }
 
+const loopRuns = 20;
+const loopSteps = 500_000;
+
+/** Microseconds of a fixed loop, the fastest of some runs: a shared machine changes its speed within minutes,
+ *  and figures that were measured beside different ones cannot be compared. Takes about 20 ms. */
+export function fixedLoopUs(): number {
+  const times = Array.from({ length: loopRuns }, () => {
+    const from = performance.now();
+    for (let n = 0; n < loopSteps; n++) loopState = (Math.imul(loopState, 31) + n) | 0;
+    return performance.now() - from;
+  });
+  return Math.min(...times) * 1_000;
+}
+
+/** Kept, so that the compiler cannot leave the loop out. */
+let loopState = 1;
+
 /** Milliseconds of `count` appends of 4 KiB with fdatasync each: the lower bound of every durable reply. */
 export function measureSync(count = 300): number[] {
   const directory = mkdtempSync(join(tmpdir(), 'dq-bench-sync-'));

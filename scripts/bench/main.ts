@@ -3,11 +3,12 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { failUsage, readFlags } from '../flags.ts';
-import { Bench, type Build, othersMax, printTables, type Store, thisBuild } from './bench.ts';
+import { Bench, type Build, loopsDifferMax, othersMax, printTables, type Store, thisBuild } from './bench.ts';
 import { batch } from './cases/batch.ts';
 import { compat } from './cases/compat.ts';
 import { consoles } from './cases/consoles.ts';
 import { delivery } from './cases/delivery.ts';
+import { footprint } from './cases/footprint.ts';
 import { idle } from './cases/idle.ts';
 import { intake } from './cases/intake.ts';
 import { isolation } from './cases/isolation.ts';
@@ -44,6 +45,7 @@ const cases: Readonly<Record<string, Case>> = {
   lateness: { text: 'lateness at 50 and at 2,000 jobs/s', run: lateness, pageRuns: 3 },
   isolation: { text: 'lateness beside 2,000 hanging jobs', run: isolation },
   idle: { text: 'CPU and memory of an idle daemon', run: idle, pageRuns: 1 },
+  footprint: { text: 'memory of dq before, during and after a load', run: footprint, pageRuns: 1 },
   start: { text: 'dq start to every role ready', run: start, pageRuns: 10 },
   pending: {
     text: 'rates and lateness beside --sizes pending jobs',
@@ -94,9 +96,10 @@ ${Object.entries(cases)
   --set page             the cases and rounds of the manual's page
   --out FOLDER           write results.json, tables.md and the plot
   --runs 3               rounds of each case
-  --repeats 2            more rounds of a case for those with over ${100 * othersMax} % of other programs
+  --repeats 2            more rounds of a case for those with over ${100 * othersMax} % of other programs,
+                         or whose fixed loops differ by over ${100 * loopsDifferMax} %
   --seconds 2            of each load at full speed
-  --jobs N               of delivery (60000), storm (500000), memory (1000000)
+  --jobs N               of delivery (300000), storm (500000), memory (1000000)
   --sizes 10000,1000000  of pending; default: 10000, 100000, 1000000
   --lateness-seconds 8   pushes at 50 jobs/s; half of it at 2,000 jobs/s and in pending
   --idle-seconds 40

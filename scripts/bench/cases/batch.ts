@@ -1,6 +1,6 @@
 // Measures pushes in batches. Each round has its own daemon: a file with a million jobs would change the
 // next one.
-import { type Bench, beforeColumn } from '../bench.ts';
+import { type Bench, beforeColumn, loopColumn } from '../bench.ts';
 import { startDaemon } from '../dq.ts';
 import { cpuValues } from '../figures.ts';
 import { pushLoad } from '../generators.ts';
@@ -15,6 +15,7 @@ export async function batch(bench: Bench): Promise<void> {
     { key: 'p99', title: 'reply p99, ms' },
     { key: 'cpu', title: 'CPU, µs per job' },
     { key: 'generator', title: 'generator, % of a core' },
+    loopColumn,
   ]);
   const wrap = (job: string) => `[${Array(batchJobs).fill(`{"topic":"bench","body":${job}}`).join(',')}]`;
   await bench.rounds('batch', async (round) => {
@@ -29,6 +30,7 @@ export async function batch(bench: Bench): Promise<void> {
       await dq.stop();
       round.add(table, build.name, {
         ...{ rate: perSecond * batchJobs, p99, generator: (100 * reading.generator) / reading.seconds },
+        loopUs: reading.loopUs,
         ...cpuValues(reading.cpu, requests * batchJobs),
       });
     }

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { startRedis } from '../../services/redis.ts';
-import { type Bench, type Build, beforeColumn, type Round } from '../bench.ts';
+import { type Bench, type Build, beforeColumn, loopColumn, type Round } from '../bench.ts';
 import { redisConfig, startDaemon } from '../dq.ts';
 import { cpuValues, type Table } from '../figures.ts';
 import { pushLoad, readmeQuery } from '../generators.ts';
@@ -50,6 +50,7 @@ export async function intake(bench: Bench, peers: Peers): Promise<void> {
       { key: 'p99', title: 'reply p99, ms' },
       { key: 'cpu', title: 'CPU, µs per push' },
       { key: 'generator', title: 'generator, % of a core' },
+      loopColumn,
     ]),
   );
   for (const table of tables) for (const { name, promise } of contestants) table.promise(name, promise);
@@ -100,6 +101,7 @@ async function measure(
   const reading = meter();
   round.add(table, name, {
     ...{ rate: perSecond, p99, generator: (100 * reading.generator) / reading.seconds },
+    loopUs: reading.loopUs,
     ...cpuValues(reading.cpu, requests),
   });
 }

@@ -7,11 +7,10 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type MariadbServer, startMariadb } from '../../services/mariadb.ts';
 import { type RedisServer, startRedis } from '../../services/redis.ts';
-import type { Bench } from '../bench.ts';
+import { type Bench, Round } from '../bench.ts';
 import { type BenchDaemon, redisConfig, startDaemon } from '../dq.ts';
 import { percentile, print } from '../figures.ts';
 import { generatorText, type LoadResult, pushLoad } from '../generators.ts';
-import { startMeter } from '../processes.ts';
 import { startSink } from '../servers.ts';
 import { addTopics, deliverDue } from './delivery.ts';
 import { commandCalls } from './idle.ts';
@@ -73,7 +72,7 @@ export async function journal({ build, options: { runs } }: Bench): Promise<void
         const { lags, ...measured } = await measure(both, redis);
         const bytes = await bytesPerJob(both.sync, mysql, tables.sync);
         for (const mode of modes) {
-          const { rate = Number.NaN } = await deliverDue({ meter: startMeter }, both[mode], sink, dueJobs);
+          const { rate = Number.NaN } = await deliverDue(new Round(0), both[mode], sink, dueJobs);
           sides[mode].push({ ...measured[mode], delivered: rate });
         }
         await untilShipped(both.sync);
