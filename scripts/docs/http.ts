@@ -124,7 +124,7 @@ export async function describeApi(of: {
     log: unused,
   };
   const context = { role, pushes: unused, egress: unused, suggestion: unused } as unknown as ApiContext;
-  const front = { serverFor: createServer } as unknown as HttpFront;
+  const front = { serverFor: createServer, servePlain: () => {} } as unknown as HttpFront;
   const api = await createApi(context, front, unused as TokenBook, (routes) => {
     if (of.ofConsole) {
       sessionRoutes(routes, unused as SessionRoutesOptions);

@@ -129,14 +129,19 @@ export class RequestMaker {
     );
   }
 
-  /** Requests of one connection: usually one, sometimes several in a row, sometimes no HTTP at all. */
+  /** Requests of one connection: usually one, sometimes several in a row, sometimes no HTTP at all. Half of
+   *  the connections begin with a request after which node:http reads them, also plain pushes. */
   make(): Buffer {
     const dice = this.#dice;
     if (dice.chance(0.03)) return this.#noise();
     const count = dice.chance(0.2) ? 2 + dice.below(4) : 1;
-    const requests = Array.from({ length: count }, (_, n) => this.#request(n === count - 1));
+    // A request that ends the connection is not plain.
+    const ends = dice.chance(0.5);
+    const requests = Array.from({ length: count }, (_, n) => this.#request(!ends && n === count - 1));
+    if (ends) requests.push(look('connection: close\r\n'));
     const bytes = Buffer.concat(requests);
-    return dice.chance(0.25) ? this.#damage(bytes) : bytes;
+    const sent = dice.chance(0.25) ? this.#damage(bytes) : bytes;
+    return dice.chance(0.5) ? Buffer.concat([look(''), sent]) : sent;
   }
 
   #request(last: boolean): Buffer {
@@ -309,6 +314,9 @@ export class RequestMaker {
     return bytesOf(this.#dice, 1 + this.#dice.below(3_000));
   }
 }
+
+const look = (headers: string): Buffer =>
+  Buffer.from(`GET /livez HTTP/1.1\r\nhost: 127.0.0.1\r\n${headers}\r\n`);
 
 function bytesOf(dice: Dice, length: number): Buffer {
   return Buffer.from(Array.from({ length }, () => dice.below(256)));

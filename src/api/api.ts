@@ -39,7 +39,7 @@ import { meRoute } from './routes/me-route.ts';
 import { metricsRoute } from './routes/metrics-route.ts';
 import { moveRoute } from './routes/move-route.ts';
 import { operationRoutes } from './routes/operation-routes.ts';
-import { directPush, pushRoute } from './routes/push-route.ts';
+import { plainPush, pushRoute } from './routes/push-route.ts';
 import { ruleRoute } from './routes/rule-route.ts';
 import { scheduleRoutes } from './routes/schedule-routes.ts';
 import { searchRoute } from './routes/search-route.ts';
@@ -79,8 +79,9 @@ export async function createApi(
   const { config, version } = context.role;
   const budgets = createBodyBudgets(config['limits.batchBytes']);
   const handleError = errorHandler(context, front);
+  front.servePlain(plainPush(context));
   const api: Api = fastify({
-    serverFactory: (handler) => front.serverFor(directPush(context, budgets.jobs, handler)),
+    serverFactory: (handler) => front.serverFor(handler),
     // HttpFront answers.
     clientErrorHandler: () => {},
     frameworkErrors: (error, request, answer) => handleError(error, request, answer),

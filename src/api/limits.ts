@@ -14,6 +14,8 @@ export const apiLimits = {
   unknownNamesMax: 20,
   /** Header block of a request, as Node counts it. */
   headerBytesMax: 16 * 1024,
+  /** Request line and headers of a plain request: four times those of a push with a token and a trace. */
+  plainHeadBytesMax: 4 * 1024,
   /** JSON bodies of the API (topics, filters); the largest is bulkMax ids of about 400 bytes each. */
   apiBodyBytesMax: 4 * 1024 * 1024,
   /** Bodies of single jobs that arrive in pieces, held per server: four of the largest that

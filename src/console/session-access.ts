@@ -2,8 +2,7 @@
 // needs both halves of its session: the cookie, which every port of this host receives, and the header
 // x-dq-key, which a page of another origin cannot send. Never logs or echoes a half.
 
-import type { IncomingMessage } from 'node:http';
-import { isDirect, isOpen, malformedHead } from '../api/http/access.ts';
+import { isDirect, isOpen, malformedHead, type RequestHead } from '../api/http/access.ts';
 import { isRead } from '../api/http/read-methods.ts';
 import type { Config } from '../config/options.ts';
 import { DqError } from '../core/errors.ts';
@@ -41,7 +40,7 @@ export class SessionAccess {
   }
 
   /** The rights of the caller's session, or the reason to reject the request. */
-  admit(request: IncomingMessage): Caller | DqError {
+  admit(request: RequestHead): Caller | DqError {
     const malformed = malformedHead(request);
     if (malformed !== null) return malformed;
     // A proxy may add its own Basic credentials.
@@ -72,7 +71,7 @@ export class SessionAccess {
   }
 
   /** null = the request has no session that is in force. */
-  sessionOf({ headers }: IncomingMessage): SessionRecord | null {
+  sessionOf({ headers }: RequestHead): SessionRecord | null {
     const name = this.#cookieName;
     const keyHeader = headers['x-dq-key'];
     const key = halfDigestOf(typeof keyHeader === 'string' ? keyHeader : undefined);
@@ -117,7 +116,7 @@ export class SessionAccess {
   }
 
   /** Why the request may come from a page of another origin; null = it does not. */
-  #whyForeign({ headers }: IncomingMessage): string | null {
+  #whyForeign({ headers }: RequestHead): string | null {
     const { host, origin } = headers;
     const site = headers['sec-fetch-site'];
     const own = this.#publicOrigin ?? `http://${host}`;

@@ -184,11 +184,20 @@ describe('odd HTTP', () => {
 
   it('is rejected without effect, and leaves nothing in flight', async () => {
     const dq = await withTopic(await startIntake({ times: short }));
-    for (const [what, text, status] of rejected) {
+    // As the first bytes of a connection, and where node:http reads it already.
+    for (const [what, text, status, isFirst] of rejected.flatMap((one) => [
+      [...one, true] as const,
+      [...one, false] as const,
+    ])) {
       const connection = dq.open();
+      if (!isFirst) {
+        connection.send('GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n');
+        await until('node:http reads', () => connection.received().endsWith('}'));
+      }
+      const skipped = connection.received().length;
       connection.send(Buffer.from(text));
       // A request that needs more bytes ends as too slow.
-      const reply = await connection.closed;
+      const reply = (await connection.closed).slice(skipped);
       expect(statuses(reply), `${what}: ${reply}`).toEqual(status === 0 ? [] : [status]);
       if (status !== 0) expect(reply, what).toContain('application/problem+json');
       expect((await dq.store.admin.counts()).topics, what).toEqual({});
@@ -424,6 +433,11 @@ function repliesIn(text: string): { readonly status: number; readonly body: unkn
   const replies = [];
   for (let rest = text; rest !== ''; ) {
     const end = rest.indexOf('\r\n\r\n') + 4;
+    // An invitation to send a body.
+    if (rest.startsWith('HTTP/1.1 100 ')) {
+      rest = rest.slice(end);
+      continue;
+    }
     const length = Number(/content-length: (\d+)/i.exec(rest.slice(0, end))?.[1]);
     replies.push({ status: Number(rest.slice(9, 12)), body: JSON.parse(rest.slice(end, end + length)) });
     rest = rest.slice(end + length);
@@ -435,12 +449,18 @@ describe('pipelining', () => {
   it('a 100 Continue never enters the answer of an earlier request', async () => {
     const hold = held();
     const dq = await withTopic(await startIntake({ times, store: hold.store }));
-    for (const rejected of [true, false]) {
+    // A push with `te` is not plain, so node:http reads it, and the next one beside it.
+    for (const [rejected, header, count] of [
+      [true, '', 1],
+      [false, '', 1],
+      [true, 'te: x\r\n', 2],
+      [false, 'te: x\r\n', 2],
+    ] as const) {
       const connection = dq.open();
       const second = push('b', '1', 'expect: 100-continue\r\nconnection: close\r\n');
-      connection.send(push('a') + (rejected ? second.replace('/t/', '/none/') : second));
+      connection.send(push('a', '1', header) + (rejected ? second.replace('/t/', '/none/') : second));
       await until('a push is with the store', () => hold.waiting() > 0);
-      await until('both were read', () => dq.role.inFlight() === 2);
+      await until('both were read', () => dq.role.inFlight() === count);
       const letGo = setInterval(hold.release, 10);
       const replies = repliesIn(await connection.closed);
       clearInterval(letGo);

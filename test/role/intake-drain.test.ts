@@ -48,45 +48,52 @@ it('drain: idle connections get their advertised time, then it ends', async () =
   expect(performance.now() - from).toBeGreaterThan(keepAliveMs - 100);
 });
 
-it('drain: waits for pending answers; the last one closes its connection', async () => {
-  const waiting: (() => void)[] = [];
-  const release = () => {
-    for (const go of waiting.splice(0)) go();
-  };
-  const dq = await startIntake({
-    times,
-    store: (store) => ({
-      ...store,
-      jobs: {
-        ...store.jobs,
-        push: async (jobs) => {
-          await new Promise<void>((resolve) => waiting.push(resolve));
-          return store.jobs.push(jobs);
+// A request that is not plain waits behind plain ones, which it is not in flight with.
+it.each([
+  ['plain', '', 3],
+  ['other', 'te: x\r\n', 4],
+])(
+  'drain: waits for pending answers to %s requests; the last one closes its connection',
+  async (_kind, header, count) => {
+    const waiting: (() => void)[] = [];
+    const release = () => {
+      for (const go of waiting.splice(0)) go();
+    };
+    const dq = await startIntake({
+      times,
+      store: (store) => ({
+        ...store,
+        jobs: {
+          ...store.jobs,
+          push: async (jobs) => {
+            await new Promise<void>((resolve) => waiting.push(resolve));
+            return store.jobs.push(jobs);
+          },
         },
-      },
-    }),
-  });
-  await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl: 'http://127.0.0.1:9000/' });
-  const connection = dq.open();
-  const push = (id: string) =>
-    `POST /v1/topics/t/jobs?id=${id} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n`;
-  connection.send(push('a') + push('b'));
-  await until('both are in flight', () => dq.role.inFlight() === 2);
-  const other = dq.open();
-  other.send(push('c'));
-  await until('three are in flight', () => dq.role.inFlight() === 3);
-  const drained = dq.role.drain(10_000);
-  // Pipelined during the drain: dq serves it, and it is the last.
-  connection.send(get);
-  await until('the fourth is in flight', () => dq.role.inFlight() === 4);
-  release();
-  const all = await connection.closed;
-  expect(all.match(/HTTP\/1\.1 20[01]/g)).toHaveLength(3);
-  expect(all.match(/connection: close/gi)).toHaveLength(1);
-  expect(await other.closed).toMatch(/^HTTP\/1\.1 201 [\s\S]*connection: close/i);
-  await drained;
-  expect(dq.role.inFlight()).toBe(0);
-});
+      }),
+    });
+    await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl: 'http://127.0.0.1:9000/' });
+    const connection = dq.open();
+    const push = (id: string) =>
+      `POST /v1/topics/t/jobs?id=${id} HTTP/1.1\r\nhost: localhost\r\n${header}content-length: 0\r\n\r\n`;
+    connection.send(push('a') + push('b'));
+    await until('both are in flight', () => dq.role.inFlight() === 2);
+    const other = dq.open();
+    other.send(push('c'));
+    await until('three are in flight', () => dq.role.inFlight() === 3);
+    const drained = dq.role.drain(10_000);
+    // Pipelined during the drain: dq serves it, and it is the last.
+    connection.send(get);
+    await until('the fourth is in flight, or has not begun', () => dq.role.inFlight() === count);
+    release();
+    const all = await connection.closed;
+    expect(all.match(/HTTP\/1\.1 20[01]/g)).toHaveLength(3);
+    expect(all.match(/connection: close/gi)).toHaveLength(1);
+    expect(await other.closed).toMatch(/^HTTP\/1\.1 201 [\s\S]*connection: close/i);
+    await drained;
+    expect(dq.role.inFlight()).toBe(0);
+  },
+);
 
 it('drain: ends at the deadline with open connections', async () => {
   const dq = await startIntake({ times: { ...times, headersTimeoutMs: 60_000, requestTimeoutMs: 60_000 } });

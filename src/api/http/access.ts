@@ -10,6 +10,9 @@ import { allRights, type Caller, digestOf, isSameDigest, noRights, ownerRights }
 import type { TokenBook } from '../../registry/token-book.ts';
 import { isRead } from './read-methods.ts';
 
+/** What admission reads of a request. */
+export type RequestHead = Pick<IncomingMessage, 'method' | 'url' | 'headers' | 'rawHeaders' | 'httpVersion'>;
+
 export interface AccessOptions {
   /** token of this start, for the command line; not counted in tokens.count */
   readonly adminToken: string;
@@ -36,7 +39,7 @@ export class Access {
   }
 
   /** The caller's rights, or the reason to reject the request. */
-  admit(request: IncomingMessage): Caller | DqError {
+  admit(request: RequestHead): Caller | DqError {
     const malformed = malformedHead(request);
     if (malformed !== null) return malformed;
     const { host, origin, authorization } = request.headers;
@@ -90,17 +93,12 @@ export function bearerTokenOf(authorization: string): string | null {
 }
 
 /** Open to monitors without a token; how much they answer depends on the caller's rights. */
-export function isOpen({ url = '' }: IncomingMessage): boolean {
+export function isOpen({ url = '' }: RequestHead): boolean {
   return open.test(url);
 }
 
 /** The reason to reject a request whose meaning could be read in two ways; null = there is none. */
-export function malformedHead({
-  url = '',
-  rawHeaders,
-  headers,
-  httpVersion,
-}: IncomingMessage): DqError | null {
+export function malformedHead({ url = '', rawHeaders, headers, httpVersion }: RequestHead): DqError | null {
   if (!target.test(url))
     return invalidField('path', 'must begin with /; percent-encode all but visible ASCII characters');
   const repeated = repeatedHeader(rawHeaders);

@@ -19,7 +19,9 @@ import type { Caller } from '../../core/token.ts';
 import { clearTimeout, setImmediate, setTimeout } from '../../runtime/time.ts';
 import { afterRunning } from '../../runtime/timeout.ts';
 import { apiLimits } from '../limits.ts';
+import type { RequestHead } from './access.ts';
 import { releaseBody } from './body-budget.ts';
+import { PlainConnection, type PlainHost, type PlainService } from './plain-connection.ts';
 import { type Problem, problemOf } from './problem.ts';
 import { setRights } from './route-access.ts';
 
@@ -33,12 +35,13 @@ export interface FrontObserver {
 }
 
 /** Decides about a request by its headers: the caller's rights, or the reason to reject it. */
-export type Admit = (request: IncomingMessage) => Caller | DqError;
+export type Admit = (request: RequestHead) => Caller | DqError;
 
 export interface FrontOptions {
   readonly admit: Admit;
   readonly observer: FrontObserver;
-  /** called before `admit`: may set headers of the answer; true = it has answered */
+  /** called before `admit`: may set headers of the answer; true = it has answered. With it no request is
+   *  plain */
   readonly first?: (request: IncomingMessage, response: ServerResponse) => boolean;
   /** for tests, instead of the limits */
   readonly times?: FrontTimes | undefined;
@@ -62,6 +65,10 @@ interface Connection {
   closing: boolean;
   /** invalid HTTP followed the pending requests: close after the last response */
   broken: boolean;
+  /** reads the socket until node:http does */
+  plain: PlainConnection | null;
+  /** node:http reads bytes that arrived while plain requests were pending */
+  isBehind: boolean;
 }
 
 const connectionKey = Symbol('connection');
@@ -75,6 +82,9 @@ export class HttpFront {
     throw new Error('HttpFront has no API yet');
   };
   readonly #callHandler: Handler = (request, response) => this.#handler(request, response);
+  #plainHost: PlainHost | null = null;
+  /** of node:http: reads the connection */
+  #read: (socket: Socket) => void = () => {};
   /** requests that arrived before begin(), in order; null afterwards */
   #queued: (() => void)[] | null = [];
   #inFlight = 0;
@@ -102,6 +112,43 @@ export class HttpFront {
   serverFor(handler: Handler): Server {
     this.#handler = handler;
     return this.server;
+  }
+
+  /** The service of plain requests; without it node:http reads all. */
+  servePlain(service: PlainService): void {
+    const { admit, observer, first } = this.#options;
+    if (first !== undefined) return;
+    this.#plainHost = {
+      times: this.#times,
+      service,
+      admit,
+      isDraining: () => this.#draining,
+      began: (socket: KnownSocket) => {
+        const connection = socket[connectionKey];
+        if (connection !== undefined) connection.arrived += 1;
+        this.#inFlight += 1;
+      },
+      ended: (status) => {
+        this.#inFlight -= 1;
+        if (status !== null) observer.onAnswer(status);
+      },
+      onSlow: (socket: KnownSocket) => {
+        const connection = socket[connectionKey];
+        if (connection !== undefined) this.#onSlow(connection, socket);
+      },
+      onIdle,
+      giveToNode: (socket, bytes, isBehind) => this.#giveToNode(socket, bytes, isBehind),
+    };
+  }
+
+  #giveToNode(socket: KnownSocket, bytes: Buffer, isBehind: boolean): void {
+    const connection = socket[connectionKey];
+    if (connection === undefined) return;
+    connection.plain = null;
+    this.#read(socket);
+    connection.isBehind = isBehind;
+    socket.emit('data', bytes);
+    connection.isBehind = false;
   }
 
   /** May listen before the API exists: requests are queued until begin(). */
@@ -136,6 +183,11 @@ export class HttpFront {
     // By default Node drops all headers after the 2000th, credentials too, without an error. headerBytesMax
     // bounds them.
     server.maxHeadersCount = 0;
+    // The listener of node:http; it gets no connection before the first bytes that are not plain.
+    const [read] = server.listeners('connection') as ((this: Server, socket: Socket) => void)[];
+    if (read === undefined) throw new Error('node:http listens to no connection');
+    this.#read = read.bind(server);
+    server.off('connection', read);
     server.on('connection', (socket: Socket) => this.#onConnection(socket));
     // Not left to Fastify: a server that starts accepts connections before Fastify exists, and Node's own
     // reply to a slow request resets the connection.
@@ -200,9 +252,16 @@ export class HttpFront {
     // moment.
     NetServer.prototype.close.call(server);
     // Idle connections end by their own timer, shortly after the advertised time; this closes the rest.
-    const closeIdle = () => setImmediate(() => server.closeIdleConnections());
+    const closeIdle = () =>
+      setImmediate(() => {
+        server.closeIdleConnections();
+        this.#destroyPlain((plain) => plain.isIdle);
+      });
     const idle = setTimeout(closeIdle, this.#times.keepAliveMs + 1_500);
-    const deadline = afterRunning(deadlineMs, () => server.closeAllConnections());
+    const deadline = afterRunning(deadlineMs, () => {
+      server.closeAllConnections();
+      this.#destroyPlain(() => true);
+    });
     await closed;
     clearTimeout(idle);
     deadline.clear();
@@ -210,10 +269,18 @@ export class HttpFront {
     server.close();
   }
 
+  #destroyPlain(isChosen: (plain: PlainConnection) => boolean): void {
+    for (const { plain } of this.#connections) if (plain !== null && isChosen(plain)) plain.destroy();
+  }
+
   #onConnection(socket: KnownSocket): void {
-    const connection: Connection = { arrived: 0, pending: [], closing: false, broken: false };
+    const connection: Connection = {
+      ...{ arrived: 0, pending: [], closing: false, broken: false, plain: null, isBehind: false },
+    };
     socket[connectionKey] = connection;
     this.#connections.add(connection);
+    if (this.#plainHost === null || this.#queued !== null) this.#read(socket);
+    else connection.plain = new PlainConnection(socket, this.#plainHost);
     socket.once('close', () => {
       // Responses that wait behind another one get no close event when the connection closes.
       this.#inFlight -= connection.pending.length;
@@ -299,6 +366,12 @@ export class HttpFront {
   /** Answers when no answer is pending, and ends the connection. */
   #close(connection: Connection, socket: KnownSocket, code: string | undefined): void {
     connection.broken = true;
+    if (connection.isBehind) {
+      // As where node:http reads them while the answers are pending.
+      if (!connection.pending.some(({ req }) => req.complete)) socket.destroySoon();
+      return;
+    }
+    connection.plain?.close();
     const last = connection.pending.at(-1);
     const isComplete = last === undefined || last.req.complete;
     // This error reply must not overtake a pending answer: the client would take it for that answer.

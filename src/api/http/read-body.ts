@@ -18,21 +18,10 @@ export interface BodyLimit {
 
 type Done = (error: Error | null, body?: Buffer) => void;
 
-const readKey = Symbol('body that was read');
-type ReadRequest = IncomingMessage & { [readKey]?: readonly [Error | null, Buffer | undefined] };
-
 /** A content type parser whose result is the body's bytes. */
 export function bodyReader(budget: BodyBudget, limit: BodyLimit) {
-  return (request: FastifyRequest, stream: IncomingMessage, done: Done): void => {
-    const read = (request.raw as ReadRequest)[readKey];
-    if (read === undefined) readBody(request.raw, stream, budget, limit, done);
-    else done(...read);
-  };
-}
-
-/** Gives the outcome of readBody() to the bodyReader() of the request's route. */
-export function handOver(request: IncomingMessage, error: Error | null, body: Buffer | undefined): void {
-  (request as ReadRequest)[readKey] = [error, body];
+  return (request: FastifyRequest, stream: IncomingMessage, done: Done): void =>
+    readBody(request.raw, stream, budget, limit, done);
 }
 
 /** `request`: the owner of the body; `stream`: its source. Errors: DqError body_too_large, not_stored,

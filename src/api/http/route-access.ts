@@ -99,12 +99,18 @@ export function seesDaemon(request: FastifyRequest): boolean {
 
 const showsDaemon = (rights: Caller): boolean => grants(rights, 'read') && reachesEveryTopic(rights);
 
-/** The error for the caller of this request: DqError.namingServer only where the caller may see servers, and
- *  DqError.naming only where it may see the topics. */
+/** The error for the caller of this request. */
 export function errorFor(request: IncomingMessage, error: DqError): DqError {
+  if (error.naming === undefined && error.namingServer === undefined) return error;
+  return errorForCaller(callerOf(request), error);
+}
+
+/** DqError.namingServer only where the caller may see servers, and DqError.naming only where it may see the
+ *  topics. */
+export function errorForCaller(caller: Caller, error: DqError): DqError {
   const { code, errors, extra, namingServer, naming } = error;
-  if (naming?.topics.every((topic) => reaches(callerOf(request), topic))) return naming.error;
-  if (namingServer === undefined || !showsDaemon(callerOf(request))) return error;
+  if (naming?.topics.every((topic) => reaches(caller, topic))) return naming.error;
+  if (namingServer === undefined || !showsDaemon(caller)) return error;
   return new DqError(code, namingServer, { errors, extra: { ...extra }, cause: error });
 }
 

@@ -1,17 +1,16 @@
 // POST /v1/topics/{topic}/jobs: the hot path. The request's body is the job's body. From here to the store
 // there is neither a promise nor a schema over the body, and the answer leaves without Fastify, whose send()
 // looks for hooks, serializers and streams that a push does not have.
-// directPush() serves a plain push without Fastify, which costs a quarter of the server's processor time. A
-// push is plain when its path names a topic that this process knows, its query has only known parameters,
-// each once, its body has a length and a plain content type, and its caller may push to the topic. Every
-// other request goes to Fastify.
+// A push arrives in two ways: plainPush() takes it from the socket, the route from node:http and Fastify. A
+// plain push names a topic that this process knows, has only known parameters, each once, and nothing wrong,
+// and its caller may push to the topic.
 // Invariants: no success before the store reports the job as durable. A client cannot tell the two ways
-// apart. The direct way rejects nothing: a push that it cannot accept goes to the route together with the
-// body that was read, and the route rejects it.
+// apart.
 
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type PushQuery, pushBody, pushQuery, pushSchema } from '../../contract/api/push.ts';
+import type { Caller } from '../../core/token.ts';
 import type { PlainTopic } from '../../core/topic/topic.ts';
 import type { PushJob, PushOutcome } from '../../ports/job-store.ts';
 import { monotonicNow } from '../../runtime/time.ts';
@@ -20,12 +19,12 @@ import { topicOfPush } from '../../use-cases/find-topics.ts';
 import type { PushTicket } from '../../use-cases/push-queue.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import type { BodyBudget } from '../http/body-budget.ts';
+import type { Answer, PlainService } from '../http/plain-connection.ts';
 import { problemOf } from '../http/problem.ts';
 import { parseQuery } from '../http/query.ts';
-import { type BodyLimit, bodyReader, handOver, readBody } from '../http/read-body.ts';
+import { type BodyLimit, bodyReader } from '../http/read-body.ts';
 import { rejectEncoding, traceOf } from '../http/request-headers.ts';
-import { callerOf, errorFor, permits, type RouteAccess } from '../http/route-access.ts';
-import { sendJson } from '../http/send-json.ts';
+import { errorForCaller, permits, type RouteAccess, rightsOf } from '../http/route-access.ts';
 import { finishPush } from './push-result.ts';
 
 const access: RouteAccess = { scope: 'push', topics: 'path' };
@@ -63,56 +62,35 @@ function push(context: ApiContext, topic: PlainTopic, request: FastifyRequest, a
   const body = (request.body as Buffer | undefined) ?? empty;
   const job = jobOf(context, topic, request.headers, body, request.query as PushQuery);
   answer.hijack();
-  context.pushes.addInTurn(request.raw.socket, new PendingPush(context, job, answer.raw));
+  const push = new PendingPush(context, job, rightsOf(request), answerOf(answer.raw));
+  context.pushes.addInTurn(request.raw.socket, push);
 }
-
-type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
 const before = '/v1/topics/';
 const after = '/jobs';
-/** A subset of what Fastify accepts; it parses and rejects the others. */
-const plainType = /^[a-z]{1,20}\/[a-z.+-]{1,60}(?:; ?charset=utf-8)?$/i;
 const names: ReadonlySet<string> = new Set(Object.keys(pushQuery.properties));
 
-/** Returns the handler of all requests. `toRoutes`: Fastify's. `budget`: for bodies that arrive in pieces. */
-export function directPush(context: ApiContext, budget: BodyBudget, toRoutes: Handler): Handler {
+/** Takes a plain push that nothing rejects. The route finds the same error in another one, and answers,
+ *  counts and logs it. */
+export function plainPush(context: ApiContext): PlainService {
   const { topics } = context.role;
-  const limit = bodyLimitOf(context);
-  return (request, response) => {
-    const { method, url = '', headers } = request;
-    const contentType = headers['content-type'];
+  return ({ url, headers, body, caller, socket, begin }) => {
     const mark = url.indexOf('?');
     const path = mark < 0 ? url : url.slice(0, mark);
-    // A topic's name has no slash.
-    const topic =
-      method === 'POST' && path.startsWith(before) && path.endsWith(after)
-        ? topics.get(path.slice(before.length, -after.length))
-        : undefined;
-    const query = topic === undefined ? null : plainQuery(mark < 0 ? '' : url.slice(mark + 1));
-    if (
-      topic === undefined ||
-      query === null ||
-      contentType === undefined ||
-      !plainType.test(contentType) ||
-      headers['content-length'] === undefined ||
-      !permits(callerOf(request), access, topic.topic)
-    ) {
-      toRoutes(request, response);
-      return;
+    if (!path.startsWith(before) || !path.endsWith(after)) return false;
+    // A topic's name has no slash and no escape.
+    const topic = topics.get(path.slice(before.length, -after.length));
+    if (topic === undefined || !permits(caller, access, topic.topic)) return false;
+    const query = plainQuery(mark < 0 ? '' : url.slice(mark + 1));
+    if (query === null) return false;
+    let job: PushJob;
+    try {
+      job = jobOf(context, topic, headers, body, query);
+    } catch {
+      return false;
     }
-    readBody(request, request, budget, limit, (error, body) => {
-      if (body !== undefined) {
-        try {
-          const job = jobOf(context, topic, headers, body, query);
-          context.pushes.addInTurn(request.socket, new PendingPush(context, job, response));
-          return;
-        } catch {
-          // The route finds the same error, and answers, counts and logs it.
-        }
-      }
-      handOver(request, error, body);
-      toRoutes(request, response);
-    });
+    context.pushes.addInTurn(socket, new PendingPush(context, job, caller, begin()));
+    return true;
   };
 }
 
@@ -163,23 +141,35 @@ function bodyLimitOf({ role }: ApiContext): BodyLimit {
 class PendingPush implements PushTicket {
   readonly job: PushJob;
   readonly #context: ApiContext;
-  readonly #response: ServerResponse;
+  readonly #caller: Caller;
+  readonly #answer: Answer;
   readonly #since = monotonicNow();
 
-  constructor(context: ApiContext, job: PushJob, response: ServerResponse) {
+  constructor(context: ApiContext, job: PushJob, caller: Caller, answer: Answer) {
     this.#context = context;
     this.job = job;
-    this.#response = response;
+    this.#caller = caller;
+    this.#answer = answer;
   }
 
   settle(outcome: PushOutcome): void {
     const result = finishPush(this.#context, this.job, outcome, this.#since);
     if (result.ok) {
-      sendJson(this.#response, result.status, `{${result.members}}`);
+      this.#answer.send(result.status, jsonHeaders, `{${result.members}}`);
       return;
     }
-    const { status, headers, bytes } = problemOf(errorFor(this.#response.req, result.error));
-    this.#response.writeHead(status, { ...headers, 'content-length': bytes.length });
-    this.#response.end(bytes);
+    const { status, headers, bytes } = problemOf(errorForCaller(this.#caller, result.error));
+    this.#answer.send(status, headers, bytes.toString());
   }
+}
+
+const jsonHeaders = { 'content-type': 'application/json; charset=utf-8' };
+
+function answerOf(response: ServerResponse): Answer {
+  return {
+    send: (status, headers, body) => {
+      response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) });
+      response.end(body);
+    },
+  };
 }
