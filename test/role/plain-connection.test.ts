@@ -94,6 +94,18 @@ describe('answers of plain requests', () => {
     expect(byNode).toEqual(['/b', '/c', '/d', '/e']);
   });
 
+  it('reach a client that ends its half within the next request', async () => {
+    const { front, taken, byNode, open, answer } = await start();
+    const { client, served, closed } = await open();
+    client.write(`${plain('a')}GET /b HTTP/1.1\r\nho`);
+    await until('the rest waits', () => taken.size === 1 && served.isPaused());
+    client.end();
+    await until('it ends', () => served.readableEnded);
+    answer('a');
+    expect(bodiesIn(await closed)).toEqual(['a']);
+    expect([byNode, front.inFlight()]).toEqual([[], 0]);
+  });
+
   it('a client that leaves gets none, and counts none', async () => {
     for (const leave of [
       (client: Socket) => client.resetAndDestroy(),

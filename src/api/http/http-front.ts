@@ -137,17 +137,18 @@ export class HttpFront {
         if (connection !== undefined) this.#onSlow(connection, socket);
       },
       onIdle,
-      giveToNode: (socket, bytes, isBehind) => this.#giveToNode(socket, bytes, isBehind),
+      giveToNode: (...given) => this.#giveToNode(...given),
     };
   }
 
-  #giveToNode(socket: KnownSocket, bytes: Buffer, isBehind: boolean): void {
+  #giveToNode(socket: KnownSocket, bytes: Buffer, isBehind: boolean, hasEnded: boolean): void {
     const connection = socket[connectionKey];
     if (connection === undefined) return;
     connection.plain = null;
     this.#read(socket);
     connection.isBehind = isBehind;
     socket.emit('data', bytes);
+    if (hasEnded) socket.emit('end');
     connection.isBehind = false;
   }
 

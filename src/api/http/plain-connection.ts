@@ -53,8 +53,8 @@ export interface PlainHost {
   /** No traffic for as long as a connection may be idle. */
   onIdle(socket: Socket): void;
   /** Gives the socket to node:http, with the bytes that were not read. `isBehind`: they arrived while earlier
-   *  requests had no answer. */
-  giveToNode(socket: Socket, bytes: Buffer, isBehind: boolean): void;
+   *  requests had no answer. `hasEnded`: and so did the end of the client's half. */
+  giveToNode(socket: Socket, bytes: Buffer, isBehind: boolean, hasEnded: boolean): void;
 }
 
 interface Head {
@@ -111,6 +111,8 @@ export class PlainConnection {
   #waitingBytes = 0;
   /** what node:http gets after the pending answers */
   #held: Buffer | null = null;
+  /** after the held bytes the client has ended its half */
+  #hasEnded = false;
   #isPaused = false;
   /** nothing more is read: the last answer said so, or the connection is being closed */
   #isClosing = false;
@@ -225,7 +227,7 @@ export class PlainConnection {
     socket.off('error', this.#onError);
     socket.off('close', this.#onClose);
     socket.off('timeout', this.#onTimeout);
-    this.#host.giveToNode(socket, bytes, isBehind);
+    this.#host.giveToNode(socket, bytes, isBehind, this.#hasEnded);
     if (this.#isPaused) socket.resume();
   }
 
@@ -277,7 +279,10 @@ export class PlainConnection {
     this.#socket.resume();
   };
 
-  readonly #onEnd = (): void => void this.#socket.end();
+  readonly #onEnd = (): void => {
+    if (this.#held === null) this.#socket.end();
+    else this.#hasEnded = true;
+  };
 
   /** The socket closes itself; without a listener the process would end. */
   readonly #onError = (): void => {};
@@ -345,7 +350,7 @@ class PlainAnswer implements Answer {
 }
 
 const closing = 'Connection: close\r\n\r\n';
-let keptMs = 0;
+let keptMs = -1;
 let kept = '';
 
 function keptFor(keepAliveMs: number): string {
