@@ -23,7 +23,7 @@ export interface BenchDaemon {
   measured(): Promise<readonly Measured[]>;
   /** null on the embedded store */
   readonly redis: RedisServer | null;
-  /** Resolves when dq-console is ready, which can be later than the other roles. */
+  /** dq-console starts when it is opened. */
   consoleUrl(): Promise<string>;
   stop(): Promise<void>;
 }

@@ -1,9 +1,9 @@
 // CompatListeners opens and drains the ports for gRPC and for clients of other queues. Each protocol has a
 // listener of its own; its port is shared by the server processes of this instance.
 
-import { listen, whyNotListening } from '../api/http/listen.ts';
 import { type CompatProtocol, compatPortOptions, compatPortsOf, options } from '../config/options.ts';
 import type { TokenBook } from '../registry/token-book.ts';
+import { listen, whyNotListening } from '../runtime/listen.ts';
 import type { Service } from '../runtime/service.ts';
 import { CompatAccess } from './compat-access.ts';
 import type { CompatListener, CompatParts } from './compat-listener.ts';

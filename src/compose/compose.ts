@@ -259,13 +259,14 @@ function contextOf(
   leaseKey: () => Buffer,
   leader: LeaderRow | null = mysql,
 ): RoleContext {
-  const { config, index, count, adminToken, port, restarts, takesOver } = init;
+  const { config, index, count, adminToken, port, door, restarts, takesOver } = init;
   return {
     config,
     index,
     count,
     adminToken,
     port,
+    door,
     restarts,
     takesOver,
     title,

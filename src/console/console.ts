@@ -1,26 +1,25 @@
-// Console is the role that serves the operators' page and, to sessions, the API's own routes, on a port of
-// its own. The daemon works without it. It opens its port before it loads the API, as a restarted server.
-// Where console.port is not set and taken, it takes a free one; it never asks the system for port 0 through
-// the master, which would give it the socket of a server that did the same.
+// Console is the role that serves the operators' page and, to sessions, the API's own routes. The daemon
+// works without it. The master holds its port, starts this process when a page is opened, and passes it each
+// connection unread. While no page uses it, it says so once a second, and the master ends it.
 
 import { createHash } from 'node:crypto';
 import { realpathSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
+import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import type { Api } from '../api/api-context.ts';
 import { ApiServer } from '../api/api-server.ts';
 import type { FrontTimes } from '../api/http/http-front.ts';
-import { listen, urlOf, whyNotListening } from '../api/http/listen.ts';
 import { isRead } from '../api/http/read-methods.ts';
-import { type Config, consolePortOf } from '../config/options.ts';
+import { consolePortOf } from '../config/options.ts';
 import { parsePublicUrl } from '../core/url/server-url.ts';
 import { servesThisMachine } from '../process/exposure.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { SessionBook } from '../registry/session-book.ts';
 import { TokenBook } from '../registry/token-book.ts';
-import { StartImpossible } from '../runtime/start-errors.ts';
-import { wallNow } from '../runtime/time.ts';
+import { listen, urlOf } from '../runtime/listen.ts';
+import { ticker } from '../runtime/second-ticker.ts';
+import { monotonicNow, wallNow } from '../runtime/time.ts';
 import { Assets } from './assets.ts';
 import { doctorRoutes } from './doctor-routes.ts';
 import { consoleLimits } from './limits.ts';
@@ -35,7 +34,7 @@ export interface ConsoleOptions {
   readonly assets?: string;
   /** the wall clock of sessions */
   readonly now?: () => number;
-  /** the monotonic clock of the count of failed sign-ins */
+  /** the monotonic clock of the count of failed sign-ins, and of the last use */
   readonly monotonic?: () => number;
   readonly times?: FrontTimes;
 }
@@ -50,9 +49,13 @@ class Console implements Role {
   readonly #access: SessionAccess;
   readonly #server: ApiServer;
   #url: string | null = null;
+  readonly #monotonic: () => number;
+  /** last request, on the monotonic clock */
+  #usedAt: number;
+  #stopTelling = (): void => {};
 
   constructor(role: RoleContext, options: ConsoleOptions) {
-    const { assets: directory, now = wallNow, monotonic, times } = options;
+    const { assets: directory, now = wallNow, monotonic = monotonicNow, times } = options;
     const { config, registry, log } = role;
     const publicUrl = parsePublicUrl(config['console.publicUrl']);
     const assets = new Assets(
@@ -74,15 +77,19 @@ class Console implements Role {
     const failures = new SignInFailures(monotonic);
     this.#role = role;
     this.#access = access;
+    this.#monotonic = monotonic;
+    this.#usedAt = monotonic();
     this.#server = new ApiServer({
       role,
       tokens,
       admit: (request) => access.admit(request),
-      first: (request, response) => assets.answer(request, response),
+      first: (request, response) => {
+        this.#usedAt = monotonic();
+        return assets.answer(request, response);
+      },
       countsReplies: false,
-      listen: (server) => this.#listen(server),
-      // In a reload the older console still answers on this port.
-      opensFirst: role.restarts > 0 || role.port === undefined,
+      listen: (server) => this.#open(server),
+      opensFirst: false,
       isReadOnly: config['console.readOnly'],
       services: [sessions, trial],
       addRoutes: (api, questions) => {
@@ -110,55 +117,39 @@ class Console implements Role {
 
   async start(): Promise<void> {
     this.#url = urlOf(await this.#server.start());
+    this.#stopTelling = ticker().each(() => this.#tellUnused());
   }
 
   drain(deadlineMs: number): Promise<void> {
+    this.#stopTelling();
     return this.#server.drain(deadlineMs);
   }
 
-  async #listen(server: Server): Promise<AddressInfo> {
-    const { config, port } = this.#role;
-    const endpoint = await openPort(server, config, port);
+  async #open(server: Server): Promise<AddressInfo> {
+    const { config, door, port, link } = this.#role;
+    // The master of an older build holds no port.
+    const endpoint = door ?? (await listen(server, config['console.host'], port ?? consolePortOf(config)));
     this.#access.port = endpoint.port;
+    if (door === undefined) return endpoint;
+    link.onMessage((message, connection) => {
+      if (message.kind !== 'connection') return;
+      link.send({ kind: 'taken' });
+      if (connection === undefined) return;
+      // As those that a server of node:http accepts.
+      connection.allowHalfOpen = true;
+      connection.setNoDelay(true);
+      server.emit('connection', connection);
+    });
+    // Begins its checks for slow requests.
+    server.emit('listening');
     return endpoint;
   }
-}
 
-/** `known`: the port of the previous console. Rejects with StartImpossible when the configured port cannot be
- *  opened. */
-async function openPort(server: Server, config: Config, known: number | undefined): Promise<AddressInfo> {
-  const host = config['console.host'];
-  let port = known ?? consolePortOf(config);
-  // console.port 0, or not set: any other port will do.
-  const mayMove = config['console.port'] === null || config['console.port'] === 0;
-  for (let tries = 1; ; tries += 1) {
-    try {
-      if (port === 0) port = await freePort(host);
-      return await listen(server, host, port);
-    } catch (error) {
-      const isTaken = (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
-      if (!isTaken || !mayMove || tries > consoleLimits.freePortTries) {
-        const flags = {
-          hostFlag: '--console-host (console.host)',
-          portFlag: '--console-port (console.port)',
-        };
-        const { message } = whyNotListening(error, { host, port, ...flags });
-        throw new StartImpossible('configuration', `console: ${message}`, { cause: error });
-      }
-      port = 0;
-    }
+  /** Repeated, because the master does not end a console before it has passed its connections. */
+  #tellUnused(): void {
+    const isUnused = this.inFlight() === 0 && this.#monotonic() - this.#usedAt > consoleLimits.unusedMs;
+    if (isUnused) this.#role.link.send({ kind: 'unused' });
   }
-}
-
-/** A port that was free a moment ago. */
-async function freePort(host: string): Promise<number> {
-  const server = createServer();
-  const { port } = await new Promise<AddressInfo>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen({ host, port: 0, exclusive: true }, () => resolve(server.address() as AddressInfo));
-  });
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
 
 /** Answers 304 to a poll whose reply is the same as the last one: the browser does not parse it again. The

@@ -9,8 +9,9 @@ export const consoleLimits = {
   signInAddressesMax: 1_000,
   /** Failed sign-ins of a minute in the audit log: a flood must not replace the other entries. */
   failedSignInsRecorded: 60,
-  /** Free ports that are tried: between finding one and opening it, another program may take it. */
-  freePortTries: 10,
+  /** Time without a request after which the process may end. An open page sends one every few seconds; a
+   *  trial is over by then. */
+  unusedMs: 15 * 60_000,
   /** A trial takes 10 s; a reader of its request takes minutes. */
   trialMs: 10 * 60_000,
   /** The push of a trial: a server answers within its deadlines, which are shorter. */

@@ -4,7 +4,6 @@
 // next start. It touches no topic that it has not made: its own have its owner and a callback to a receiver.
 
 import type { Api } from '../api/api-context.ts';
-import { urlOfHost } from '../api/http/listen.ts';
 import {
   beginTrialSchema,
   endTrialSchema,
@@ -19,6 +18,7 @@ import { parseTopicInput } from '../core/topic/settings.ts';
 import type { Topic } from '../core/topic/topic.ts';
 import type { RoleContext } from '../process/role.ts';
 import { exchange } from '../runtime/exchange.ts';
+import { urlOfHost } from '../runtime/listen.ts';
 import type { Service } from '../runtime/service.ts';
 import {
   clearTimeout,

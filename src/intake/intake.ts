@@ -4,13 +4,13 @@
 import { ApiServer } from '../api/api-server.ts';
 import { Access } from '../api/http/access.ts';
 import type { Admit, FrontTimes } from '../api/http/http-front.ts';
-import { listenAgain, urlOf, whyNotListening } from '../api/http/listen.ts';
 import type { CompatListeners, CompatOptions } from '../compat/compat-listeners.ts';
 import type { CompatTimes } from '../compat/limits.ts';
 import { compatPortsOf } from '../config/options.ts';
 import { servesStrangers } from '../process/exposure.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { TokenBook } from '../registry/token-book.ts';
+import { listenAgain, urlOf, whyNotListening } from '../runtime/listen.ts';
 import { pullRoutes } from './pull/pull-routes.ts';
 import { PulledLeases } from './pull/pulled-leases.ts';
 import { Puller } from './pull/puller.ts';

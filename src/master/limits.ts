@@ -39,6 +39,12 @@ export const masterLimits = {
   /** Time of dq-console in a stop. Open pages hold connections, and a restart refuses pushes until dq-store
    *  has ended, which waits for all. */
   consoleDrainMs: 1_000,
+  /** Time of a console that no page has used: only connections that send nothing are left. */
+  consoleRestMs: 1_000,
+  /** Connections that wait for a console to be ready, and how long: it needs a second, on a machine with too
+   *  much load its whole time, and a second try. */
+  consoleWaitingMax: 1_000,
+  consoleWaitMs: 30_000,
   /** Ticks of the master (one a second) without a message from a worker, then it kills the worker, whose
    *  main loop is blocked or whose process is stopped. About a lease of the default topic: its jobs and its
    *  capacity return together. */

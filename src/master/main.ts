@@ -146,7 +146,6 @@ class Master {
       service: this.#service,
       onReloaded: (next) => this.#reloaded(next),
       onReady: () => this.#ready(),
-      onConsole: () => this.#announce(),
     });
     this.#commands = new ControlCommands({
       supervisor: this.#supervisor,

@@ -31,6 +31,8 @@ export interface ReloadOptions {
   /** reads the current configuration, with the flags and the environment of the start */
   readonly readConfig: ReadConfig;
   readonly makeGeneration: (config: Config) => Generation;
+  /** Opens what the master itself needs for it. One sentence: why it cannot; null = done */
+  readonly prepare: (config: Config) => Promise<string | null>;
   /** called when the new generation is in force */
   readonly onChanged: (config: Config) => void;
   readonly report: Report;
@@ -61,7 +63,7 @@ export class Reload {
   }
 
   async run(): Promise<ReloadOutcome> {
-    const { fleet, readConfig, makeGeneration, report } = this.#options;
+    const { fleet, readConfig, makeGeneration, prepare, report } = this.#options;
     await this.#untilOthersHaveLeft();
     if (fleet.isStopping) return stopping;
     const read = readConfig();
@@ -69,6 +71,9 @@ export class Reload {
     for (const warning of read.warnings) report(`warning: ${warning}`);
     const change = needsRestart(fleet.current.config, read.config);
     if (change !== null) return refused(change);
+    const why = await prepare(read.config);
+    if (fleet.isStopping) return stopping;
+    if (why !== null) return refused(why);
 
     this.#readyMs = readyMsOf('server', read.config);
     const next = makeGeneration(read.config);

@@ -2,6 +2,7 @@
 // Invariant: a receiver ignores unknown kinds, because after an upgrade on disk an old master talks to new
 // workers.
 
+import type { AddressInfo } from 'node:net';
 import type { Config } from '../config/options.ts';
 import type { StatDelta } from '../ports/registry.ts';
 import type { MetricReport } from '../telemetry/metrics.ts';
@@ -9,8 +10,9 @@ import type { AnswerOf, AskedRole, AttemptSample, Question } from './questions.t
 
 export type RoleName = 'store' | 'server' | 'console' | 'timer' | 'notifier' | 'upkeep';
 
-/** Why the master ends a worker: the whole daemon ends, or a newer generation replaces it. */
-export type DrainCause = 'stop' | 'reload';
+/** Why the master ends a worker: the whole daemon ends, a newer generation replaces it, or it is a console
+ *  that no page uses. */
+export type DrainCause = 'stop' | 'reload' | 'unused';
 
 export type ToWorker =
   /** The first message: what this worker is. It holds the configuration, so that all workers of a
@@ -30,9 +32,11 @@ export type ToWorker =
       readonly socketPath: string;
       /** admin token of this start, for the command line */
       readonly adminToken: string;
-      /** for a server and the console: the port that clients know. A server needs it where the option is 0.
-       *  Absent: none listens yet */
+      /** for a server: the port that clients know; it needs it where the option is 0. Absent: none listens
+       *  yet */
       readonly port?: number | undefined;
+      /** for the console: where the master accepts its connections */
+      readonly door?: AddressInfo | undefined;
       /** An older process of this role still works (a reload), and does what only one of them may do until
        *  `take_over`. For dq-store, dq-upkeep and a notifier on trial; false for the others. */
       readonly takesOver: boolean;
@@ -48,6 +52,8 @@ export type ToWorker =
    *  the time: a stop during a reload. */
   | { readonly kind: 'drain'; readonly deadlineMs: number; readonly why: DrainCause }
   | { readonly kind: 'reopen_logs' }
+  /** to a console: a connection comes with it, of which nothing was read */
+  | { readonly kind: 'connection' }
   /** to dq-store: copy registry.db to this MySQL, then reject changes of it; `undo`: remove the copy, and
    *  take changes again. `call`: as in the answer */
   | {
@@ -140,6 +146,10 @@ export type ToMaster =
   /** of a notifier, for upkeep: lost while upkeep is unavailable */
   | { readonly kind: 'attempts'; readonly attempts: readonly AttemptSample[] }
   | { readonly kind: 'who_lives' }
+  /** of the console, for each `connection`: it has it */
+  | { readonly kind: 'taken' }
+  /** of the console, once a second: no page uses it, and it may end */
+  | { readonly kind: 'unused' }
   /** of the console: its trial begins or ends; the end of its process ends it, too */
   | { readonly kind: 'trial'; readonly port: number | null }
   | { readonly kind: 'processes'; readonly call: number }

@@ -2,6 +2,7 @@
 // A simulation gives the life of a worker another one.
 
 import cluster from 'node:cluster';
+import type { Socket } from 'node:net';
 import { ticker } from '../runtime/second-ticker.ts';
 import { fatalLine } from '../telemetry/fatal-line.ts';
 import type { ToMaster, ToWorker } from './messages.ts';
@@ -64,10 +65,12 @@ export type WorkerChannel = Pick<MasterChannel, keyof MasterChannel>;
 
 /** Its loss costs messages only: a worker without a master drains. */
 export class MasterChannel implements MasterLink {
-  readonly #listeners = new Set<(message: ToWorker) => void>();
+  readonly #listeners = new Set<Parameters<MasterLink['onMessage']>[0]>();
 
   constructor() {
-    process.on('message', (message) => this.deliver(message as ToWorker));
+    process.on('message', (message, handle) =>
+      this.deliver(message as ToWorker, handle as Socket | undefined),
+    );
   }
 
   send(message: ToMaster): void {
@@ -84,13 +87,13 @@ export class MasterChannel implements MasterLink {
     });
   }
 
-  onMessage(listener: (message: ToWorker) => void): void {
+  onMessage(listener: (message: ToWorker, connection?: Socket) => void): void {
     this.#listeners.add(listener);
   }
 
   /** Delivers a message as if the master had sent it. */
-  deliver(message: ToWorker): void {
-    for (const listener of this.#listeners) listener(message);
+  deliver(message: ToWorker, connection?: Socket): void {
+    for (const listener of this.#listeners) listener(message, connection);
   }
 }
 

@@ -1,6 +1,7 @@
 // Declares what a role receives and what it provides. The compose folder builds the context; a role names
 // no adapter.
 
+import type { AddressInfo, Socket } from 'node:net';
 import type { Config } from '../config/options.ts';
 import type { Owner } from '../core/job.ts';
 import type { Change } from '../core/job-change.ts';
@@ -25,7 +26,8 @@ export interface MasterLink {
   send(message: ToMaster): void;
   /** As send; resolves when the message is sent, or the master is gone. */
   sent(message: ToMaster): Promise<void>;
-  onMessage(listener: (message: ToWorker) => void): void;
+  /** `connection`: comes with the message of that kind; absent: it was closed meanwhile */
+  onMessage(listener: (message: ToWorker, connection?: Socket) => void): void;
 }
 
 /** Adds to a topic's statistics; buffered in the process and sent every limits.tickMs. */
@@ -84,8 +86,9 @@ export interface RoleContext {
   readonly adminToken: string;
   /** of the registry, for the texts of pull leases. Throws DqError while it is unreadable. */
   readonly leaseKey: () => Buffer;
-  /** of a server and the console: see `init` in messages.ts */
+  /** of a server, and of the console: see `init` in messages.ts */
   readonly port?: number | undefined;
+  readonly door?: AddressInfo | undefined;
   /** earlier processes of this slot; 0 in a start or a reload */
   readonly restarts: number;
   /** an older process of this role still works, until takeOver(): see `init` in messages.ts */

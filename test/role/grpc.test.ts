@@ -11,11 +11,11 @@ import {
 import { connect, createServer } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { freePorts } from '../../scripts/services/free-port.ts';
-import { listen } from '../../src/api/http/listen.ts';
 import { apiLimits } from '../../src/api/limits.ts';
 import { optionsIn } from '../../src/core/extension.ts';
 import { limits } from '../../src/core/limits.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
+import { listen } from '../../src/runtime/listen.ts';
 import { framed, type GrpcAnswer, grpcClient, rawGrpc } from '../support/grpc-client.ts';
 import { type IntakeOptions, pullsWait, removeTokens, startIntake, tokenFor } from '../support/intake.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';

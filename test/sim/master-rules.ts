@@ -11,7 +11,7 @@ import type { Init, ProcessInfo, RoleName, ToMaster, ToWorker } from '../../src/
 import { seconds } from './ledger.ts';
 import type { Process } from './process.ts';
 import type { Scene } from './scene.ts';
-import { type Worker, wrongConfiguration } from './workers.ts';
+import type { Worker } from './workers.ts';
 
 /** A worker, as the messages that its master has read and sent show it. Times: virtual ms. */
 interface Known {
@@ -316,10 +316,7 @@ export class MasterRules {
       () => `generation ${generation} after ${reload.generation}: ${rejected ?? 'reloaded'}`,
     );
     const named = [...(rejected ?? '').matchAll(/\bdq-\w+/g)].map(([name]) => name);
-    const isOfConsole =
-      named.length > 0 &&
-      named.every((name) => name === 'dq-console') &&
-      rejected?.includes(wrongConfiguration) !== true;
+    const isOfConsole = named.length > 0 && named.every((name) => name === 'dq-console');
     this.#check(!isOfConsole, 'the daemon works without a console', () => rejected ?? '');
     const trial = this.#trial;
     if (rejected !== null && trial !== null)

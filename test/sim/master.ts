@@ -179,7 +179,15 @@ export class Master {
         ...{ startedAt: 0, restarts: 0, inFlight: 0, rssBytes: 0, cpuPercent: 0 },
       }),
       onReady: () => loop.tell('The daemon is ready.'),
-      onConsole() {},
+      // Someone always opens a page: each console is started, as the other workers are.
+      openDoor: async () => ({
+        endpoint: { address: '127.0.0.1', family: 'IPv4', port: 8_088 },
+        isWanted: true,
+        passTo() {},
+        taken() {},
+        ended() {},
+        close() {},
+      }),
       readConfig: () =>
         this.#onDisk === null
           ? { ok: false, reason: 'the file is invalid' }

@@ -30,7 +30,7 @@ export const startFlaws = ['no fork', 'dies', 'fails', 'refuses', 'hangs'] as co
 export type StartFlaw = (typeof startFlaws)[number];
 
 /** Why a worker refuses to start. */
-export const wrongConfiguration = 'a wrong configuration of the world';
+const wrongConfiguration = 'a wrong configuration of the world';
 
 /** Node loads the code of a worker. */
 const loadMs = 40;
@@ -154,6 +154,7 @@ export class Workers {
         if (message.kind === 'drain') process.isLeaving = true;
         if (process.isAlive) down.send(message.kind, () => deliver(JSON.parse(text) as ToWorker));
       },
+      pass() {},
       kill: () => {
         this.#rules.killed(process);
         loop.after(0, null, 'SIGKILL', () => loop.kill(process, 'its master kills it'));

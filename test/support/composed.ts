@@ -1,5 +1,6 @@
 // Composes a process as the daemon does, but inside the test, which sees what leaves it.
 
+import type { Socket } from 'node:net';
 import { composeRole, type Parts } from '../../src/compose/compose.ts';
 import type { Init, ToMaster, ToWorker } from '../../src/process/messages.ts';
 import type { Role, RoleContext } from '../../src/process/role.ts';
@@ -13,7 +14,7 @@ export interface ComposedProcess extends Composed {
   /** `topic name` → count */
   readonly counted: Map<string, number>;
   readonly meter: MetricBuffer;
-  tell(message: ToWorker): void;
+  tell(message: ToWorker, connection?: Socket): void;
 }
 
 export interface ProcessParts extends Omit<Parts, 'channel' | 'create'> {
@@ -28,9 +29,9 @@ export async function startComposed(
 ): Promise<ComposedProcess> {
   const counted = new Map<string, number>();
   const meter = new MetricBuffer();
-  const listeners: ((message: ToWorker) => void)[] = [];
-  const tell = (message: ToWorker) => {
-    for (const listen of listeners) listen(message);
+  const listeners: ((message: ToWorker, connection?: Socket) => void)[] = [];
+  const tell = (message: ToWorker, connection?: Socket) => {
+    for (const listen of listeners) listen(message, connection);
   };
   let ctx = {} as RoleContext;
   let role = {} as Role;

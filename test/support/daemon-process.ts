@@ -54,7 +54,7 @@ export interface ApiReply {
 /** What a daemon is for all who did not start it. */
 export interface RunningDaemon {
   readonly url: string;
-  /** Waits for dq-console, which can be ready later than the servers. */
+  /** Where the console starts when it is opened. */
   consoleUrl(): Promise<string>;
   readonly pid: number;
   readonly directory: string;
@@ -170,7 +170,7 @@ export function runningDaemon(place: Place): RunningDaemon {
   return {
     ...place,
     consoleUrl: () =>
-      until('the console is ready', () => {
+      until('the console has an address', () => {
         const run = JSON.parse(readFileSync(join(dataDir, 'run/dq.json'), 'utf8')) as { console?: string };
         return run.console;
       }),

@@ -8,6 +8,7 @@ import type { CompatTimes } from '../../src/compat/limits.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { makeToken, type Scope } from '../../src/core/token.ts';
 import { createIntake } from '../../src/intake/intake.ts';
+import { openConsoleDoor } from '../../src/master/workers/console-door.ts';
 import type { Store } from '../../src/ports/job-store.ts';
 import type { Registry } from '../../src/ports/registry.ts';
 import type { ToMaster, ToWorker } from '../../src/process/messages.ts';
@@ -179,8 +180,10 @@ export async function startApiRole(
   const requests: LogFields[] = [];
   const errors: string[] = [];
   const { journal, onSend } = options;
-  const { ctx, role, counted, meter, drain } = await startComposed(
-    { role: name, config, adminToken, restarts: options.restarts ?? 0 },
+  const door = name === 'console' ? await openConsoleDoor(config, () => {}) : null;
+  onTestFinished(() => door?.close());
+  const { ctx, role, counted, meter, tell, drain } = await startComposed(
+    { role: name, config, adminToken, restarts: options.restarts ?? 0, door: door?.endpoint },
     {
       connection: {
         ...sqlite.client,
@@ -198,6 +201,13 @@ export async function startApiRole(
     },
   );
   onTestFinished(() => drain(0, true));
+  door?.passTo({
+    pass(connection) {
+      tell({ kind: 'connection' }, connection);
+      // Another process would get one that is not paused.
+      connection.resume();
+    },
+  });
   const url = role.url ?? '';
   const port = Number(new URL(url).port);
   return {

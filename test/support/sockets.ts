@@ -25,6 +25,12 @@ export function openSocketsTo(pid: number, port: number): boolean {
   return tcpSockets().some(({ inode, remotePort }) => remotePort === port && files.has(inode));
 }
 
+/** Accepted connections of this port that the process holds. */
+export function acceptedAt(pid: number, port: number): number {
+  const files = new Set(openFilesOf(pid));
+  return tcpSockets().filter((one) => !one.listens && one.localPort === port && files.has(one.inode)).length;
+}
+
 /** TCP ports that these processes listen on. */
 export function portsOf(pids: readonly number[]): number[] {
   const files = new Set(pids.flatMap(openFilesOf));

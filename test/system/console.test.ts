@@ -11,6 +11,7 @@ import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { endedConsoles } from '../support/reloading.ts';
 import { runDq } from '../support/run-dq.ts';
 import { sharedDaemon } from '../support/shared-daemon.ts';
+import { acceptedAt } from '../support/sockets.ts';
 import { temporaryDirectory } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
 
@@ -74,9 +75,16 @@ describe('one daemon, in this order', patience, async () => {
     expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
     expect([8_088, server]).not.toContain(Number(new URL(url).port));
     await until('it is printed', () => daemon.output().includes(`\nconsole ${url}\n`));
+    expect((await dq('status')).stderr).toContain(`console ${url} (not started yet: `);
+    expect(daemon.workers().map(({ title }) => title)).not.toContain('dq-console');
+    // Its bytes are there before the process is.
+    const port = await portOf(daemon);
+    const replies = await Promise.all(Array.from({ length: 20 }, () => sendTo(port, 'GET', '/', {})));
+    expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([200]));
+    expect(daemon.workers().filter(({ title }) => title === 'dq-console')).toHaveLength(1);
     expect((await dq('status')).stderr).toContain(`console ${url}\n`);
-    const halves = await signIn(await portOf(daemon));
-    expect(await statusOf(await portOf(daemon), halves)).toBe(200);
+    const halves = await signIn(port);
+    expect(await statusOf(port, halves)).toBe(200);
     // The session is nothing on the port of the API.
     expect((await sendTo(server, 'POST', '/v1/session', {}, '{}')).status).toBe(404);
   });
@@ -125,24 +133,20 @@ describe('one daemon, in this order', patience, async () => {
     await daemon.api('DELETE', '/v1/topics/trial.hello');
   });
 
-  it('a killed console comes back at its address, or at another one when that is taken', async () => {
+  it('a killed console comes back at its address, which it never lost', async () => {
     const port = await portOf(daemon);
-    const url = await daemon.consoleUrl();
     const halves = await signIn(port);
     const others = () => daemon.workers().filter(({ title }) => title !== 'dq-console');
     const before = others();
-    const kill = () => {
-      const pid = daemon.pidOf('dq-console');
-      process.kill(pid, 'SIGKILL');
-      return successorOf(pid);
-    };
-    await kill();
-    await until('it answers', async () => (await statusOf(port, halves).catch(() => 0)) === 200);
-    const killed = daemon.pidOf('dq-console');
-    process.kill(killed, 'SIGKILL');
-    await takePort(port);
-    await until('it has another port', async () => (await daemon.consoleUrl()) !== url);
-    await until('it answers', async () => answers(await portOf(daemon)));
+    const pid = daemon.pidOf('dq-console');
+    // One is on its way to the process, and the others wait for that one.
+    process.kill(pid, 'SIGSTOP');
+    const waiting = Array.from({ length: 5 }, () => statusOf(port, halves));
+    await until('the master has accepted them', () => acceptedAt(daemon.pid, port) === 5);
+    process.kill(pid, 'SIGKILL');
+    await successorOf(pid);
+    expect(await Promise.all(waiting)).toEqual(Array(5).fill(200));
+    expect(await statusOf(port, halves)).toBe(200);
     expect(others()).toEqual(before);
     expect((await daemon.api('GET', '/livez')).status).toBe(200);
   });

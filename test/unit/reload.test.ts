@@ -35,6 +35,7 @@ function startReload(config = defaults) {
     fleet,
     readConfig: () => ({ ok: true, config, origins: {} as Origins, file: null, warnings: [] }),
     makeGeneration: () => silentGeneration(2, config),
+    prepare: async () => null,
     onChanged: () => {},
     report: () => {},
   });

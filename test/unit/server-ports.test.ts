@@ -28,6 +28,7 @@ function started() {
       forked.push(worker);
       return {
         ...{ pid: forked.length, send: (message: ToWorker) => void worker.sent.push(message) },
+        pass() {},
         kill() {
           worker.wasKilled = true;
           options.onExit(null, 'SIGKILL');
@@ -39,7 +40,6 @@ function started() {
     onFork() {},
     onExit() {},
     onReady() {},
-    onConsole() {},
     self: unused,
     readConfig: unused,
     service: { ready() {}, reloading() {}, stopping() {} },

@@ -90,6 +90,7 @@ export class HttpFront {
   #inFlight = 0;
   #draining = false;
   readonly #connections = new Set<Connection>();
+  #onEmpty = (): void => {};
   /** one listener for all responses; a closure per response would be made 10,000 times per second */
   readonly #onClose: (this: ServerResponse) => void;
 
@@ -247,11 +248,14 @@ export class HttpFront {
       const last = pending.at(-1);
       if (last !== undefined) last.shouldKeepAlive = false;
     }
-    if (!server.listening) return;
-    const closed = new Promise<void>((resolve) => server.once('close', resolve));
+    // A server that gets its connections from another process does not listen.
+    const unbound = server.listening
+      ? new Promise<unknown>((resolve) => server.once('close', resolve))
+      : null;
     // http.Server.close() would cut idle connections, and reset a client that is writing on one at this
     // moment.
     NetServer.prototype.close.call(server);
+    const closed = Promise.all([unbound, this.#whenEmpty()]);
     // Idle connections end by their own timer, shortly after the advertised time; this closes the rest.
     const closeIdle = () =>
       setImmediate(() => {
@@ -274,6 +278,13 @@ export class HttpFront {
     for (const { plain } of this.#connections) if (plain !== null && isChosen(plain)) plain.destroy();
   }
 
+  #whenEmpty(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onEmpty = resolve;
+      if (this.#connections.size === 0) resolve();
+    });
+  }
+
   #onConnection(socket: KnownSocket): void {
     const connection: Connection = {
       ...{ arrived: 0, pending: [], closing: false, broken: false, plain: null, isBehind: false },
@@ -288,6 +299,7 @@ export class HttpFront {
       for (const { req } of connection.pending) releaseBody(req);
       connection.pending.length = 0;
       this.#connections.delete(connection);
+      if (this.#connections.size === 0) this.#onEmpty();
     });
   }
 

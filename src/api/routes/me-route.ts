@@ -6,8 +6,8 @@ import { meSchema } from '../../contract/api/session.ts';
 import { brokersOf } from '../../core/broker.ts';
 import { grants } from '../../core/token.ts';
 import type { TokenBook } from '../../registry/token-book.ts';
+import { urlOfHost } from '../../runtime/listen.ts';
 import type { Api, ApiContext } from '../api-context.ts';
-import { urlOfHost } from '../http/listen.ts';
 import { rightsOf } from '../http/route-access.ts';
 
 export function meRoute(api: Api, { role, isReadOnly = false }: ApiContext, tokens: TokenBook): void {

@@ -136,7 +136,12 @@ function summaryOf(daemon: Status): string[] {
   const lines = [
     `dq ${daemon.version}: ${state}, up ${since(daemon.startedAt)}, ${daemon.url ?? 'no server listens'}, ${daemon.dataDir}`,
   ];
-  if (typeof daemon.console === 'string') lines.push(`console ${daemon.console}`);
+  if (typeof daemon.console === 'string') {
+    const runs = daemon.processes.some(({ role }) => role === 'console');
+    lines.push(
+      `console ${daemon.console}${runs ? '' : ' (not started yet: it starts when a browser opens it)'}`,
+    );
+  }
   lines.push(...compatLines(daemon.compat));
   if (daemon.notReady !== null) lines.push(`not ready: ${daemon.notReady}`);
   if (daemon.durability !== null) lines.push(`durability: ${daemon.durability}`);

@@ -5,7 +5,6 @@
 import { statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { resolve } from 'node:path';
-import { urlOfHost } from '../../api/http/listen.ts';
 import { readVariable } from '../../config/environment.ts';
 import { formatProblem } from '../../config/given.ts';
 import { loadConfig } from '../../config/load.ts';
@@ -17,6 +16,7 @@ import { type Answered, askMaster } from '../../master/control/control-client.ts
 import type { ControlAnswer, ControlRequest } from '../../master/control/control-protocol.ts';
 import { type RunRecord, readRunRecord } from '../../master/data/run-record.ts';
 import { exchange } from '../../runtime/exchange.ts';
+import { urlOfHost } from '../../runtime/listen.ts';
 import { timeoutSignal } from '../../runtime/time.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';

@@ -2,6 +2,7 @@
 // meaning of no message. A simulation gives the master another Fork.
 
 import cluster from 'node:cluster';
+import type { Socket } from 'node:net';
 import type { Init, RoleName, ToMaster, ToWorker } from '../../process/messages.ts';
 import { setTimeout } from '../../runtime/time.ts';
 import { masterLimits, smallYoungSpace } from '../limits.ts';
@@ -30,6 +31,8 @@ export interface Child {
   readonly pid: number;
   /** Loses the message when the process is exiting. */
   send(message: ToWorker): void;
+  /** As in ConsoleProcess; nothing was read of the connection. */
+  pass(connection: Socket): void;
   /** SIGKILL */
   kill(): void;
 }
@@ -71,6 +74,10 @@ export const clusterFork: Fork = ({ title, path, init, onMessage, onError, onExi
     pid: child.pid ?? 0,
     send(message) {
       if (worker.isConnected()) child.send?.(message, undefined, undefined, () => {});
+    },
+    pass(connection) {
+      const message: ToWorker = { kind: 'connection' };
+      if (worker.isConnected()) child.send(message, connection, { keepOpen: true }, () => {});
     },
     kill() {
       // worker.kill() waits for a disconnect, and a stuck process never disconnects.

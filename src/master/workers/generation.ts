@@ -2,13 +2,7 @@
 // generation beside the first; the fleet decides which one is in force and how the other one leaves.
 
 import { type AddressInfo, createServer } from 'node:net';
-import {
-  type CompatProtocol,
-  type Config,
-  compatPortOptions,
-  compatPortsOf,
-  consolePortOf,
-} from '../../config/options.ts';
+import { type CompatProtocol, type Config, compatPortOptions, compatPortsOf } from '../../config/options.ts';
 import type { RoleName } from '../../process/messages.ts';
 import type { WorkerProcess } from './worker-process.ts';
 import type { SlotHost } from './worker-slot.ts';
@@ -27,9 +21,6 @@ export class Generation {
   /** The port that they got; null before the first one listens. A server that asks for port 0 and gets
    *  another one, because all others have died, asks for this one. */
   boundPort: number | null;
-  /** the port that its console got; null before it listens. The next console asks for it: both share one
-   *  listening socket, and browsers keep their address */
-  consolePort: number | null;
   /** The ports for clients of other queues, known before a server listens: the master picks a free one for 0,
    *  and a reload keeps it. */
   readonly compatPorts: readonly { readonly protocol: CompatProtocol; readonly port: number }[];
@@ -59,10 +50,6 @@ export class Generation {
       (port === before.config['server.port'] || port === before.boundPort);
     this.askedPort = sharesPort ? before.askedPort : port;
     this.boundPort = sharesPort ? before.boundPort : null;
-    const keepsConsole =
-      before?.config['console.host'] === config['console.host'] &&
-      consolePortOf(before.config) === consolePortOf(config);
-    this.consolePort = keepsConsole ? before.consolePort : null;
     this.compatPorts = compatPortsOf(config).map(({ protocol, port }) => ({
       protocol,
       port: port || (before?.compatPort(protocol) ?? freePort()),
@@ -71,12 +58,6 @@ export class Generation {
 
   get host(): string {
     return this.config['server.host'];
-  }
-
-  /** The port that the workers of this role got; undefined before one listens, and of other roles. */
-  boundPortOf(role: RoleName): number | undefined {
-    if (role === 'server') return this.boundPort ?? undefined;
-    return role === 'console' ? (this.consolePort ?? undefined) : undefined;
   }
 
   /** undefined: the protocol is switched off */
@@ -100,13 +81,11 @@ export class Generation {
   }
 
   /** Whether all workers, or the first of each role, are ready: they work, or wait for `take_over`. Does not
-   *  wait for a console that has failed: the daemon works without it. */
+   *  count the console, which starts when a page is opened. */
   isReady(which: 'all' | 'first' = 'all'): boolean {
     return this.slots.every(
       (slot) =>
-        slot.worker?.state === 'ready' ||
-        (which === 'first' && slot.index > 0) ||
-        (slot.role === 'console' && slot.hasFailed),
+        slot.worker?.state === 'ready' || (which === 'first' && slot.index > 0) || slot.role === 'console',
     );
   }
 
@@ -121,12 +100,17 @@ export class Generation {
   }
 
   startOthers(): void {
-    for (const slot of this.of('upkeep', 'timer', 'notifier', 'server', 'console')) slot.fill();
+    for (const slot of this.of('upkeep', 'timer', 'notifier', 'server')) slot.fill();
   }
 
   /** One of each role, beside an older generation. */
   startFirst(): void {
-    for (const slot of this.slots) if (slot.index === 0) slot.fill();
+    for (const slot of this.slots) if (slot.index === 0 && slot.role !== 'console') slot.fill();
+  }
+
+  /** Starts its console, if it has one that does not run. */
+  wantConsole(): void {
+    for (const slot of this.of('console')) slot.want();
   }
 
   startRest(): void {

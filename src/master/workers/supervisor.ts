@@ -1,10 +1,11 @@
 // Starts the workers, restarts dead ones, replaces all of them in a reload, and ends them.
 // Invariant: only this class decides that the daemon gives up. It opens no file of the store.
 
-import type { Config } from '../../config/options.ts';
+import { type Config, consolePortOf } from '../../config/options.ts';
 import { messageOf } from '../../core/errors.ts';
 import { portOf } from '../../core/url/server-url.ts';
 import { version } from '../../core/version.ts';
+import { servesThisMachine } from '../../process/exposure.ts';
 import { titleOf } from '../../process/joined-roles.ts';
 import type {
   ConfigState,
@@ -14,6 +15,7 @@ import type {
   RoleName,
   ToMaster,
 } from '../../process/messages.ts';
+import { urlOf } from '../../runtime/listen.ts';
 import type { SecondTicker } from '../../runtime/second-ticker.ts';
 import { monotonicNow, wallNow } from '../../runtime/time.ts';
 import { within } from '../../runtime/timeout.ts';
@@ -24,6 +26,7 @@ import { MetricsHub } from '../metrics-hub.ts';
 import { type ReadConfig, Reload } from '../reload.ts';
 import { ReloadHistory, type ReloadOutcome, ReloadQueue, type Report } from '../reload-queue.ts';
 import { type CompatAddresses, compatAddresses } from './compat-addresses.ts';
+import { type ConsoleDoor, type OpenDoor, openConsoleDoor } from './console-door.ts';
 import { CrashLoop } from './crash-loop.ts';
 import { Fleet } from './fleet.ts';
 import type { Fork } from './fork.ts';
@@ -43,13 +46,13 @@ export interface SupervisorOptions {
   readonly workerPath: () => string;
   /** default: by node:cluster */
   readonly fork?: Fork;
+  /** default: a real port */
+  readonly openDoor?: OpenDoor;
   readonly onFork: (pid: number, title: string) => void;
   readonly onExit: (pid: number) => void;
   readonly self: () => ProcessInfo;
   /** called once, when every worker is ready for the first time */
   readonly onReady: () => void;
-  /** called when a console is ready later than that */
-  readonly onConsole: () => void;
   readonly readConfig: ReadConfig;
   readonly service: Pick<ServiceManager, 'ready' | 'reloading' | 'stopping'>;
   /** the master's */
@@ -83,6 +86,12 @@ export class Supervisor implements SlotHost {
   #phase: 'starting' | 'running' | 'stopping' = 'starting';
   #outcome: Outcome = { exitCode: 0, reason: null };
   #othersStarted = false;
+  /** null: console.enabled is false, or the daemon starts or stops */
+  #door: ConsoleDoor | null = null;
+  /** of a reload that is not in force yet; null: it keeps the one in force */
+  #nextDoor: ConsoleDoor | null = null;
+  /** the console that gets the connections */
+  #consoleInUse: WorkerProcess | null = null;
   #moveCalls = 0;
   /** by call: an answer that comes too late is not that of the next question */
   readonly #onMoved = new Map<number, (answer: RegistryMove) => void>();
@@ -109,7 +118,17 @@ export class Supervisor implements SlotHost {
   }
 
   start(): void {
-    this.#fleet.current.startStore();
+    const { config } = this.#options;
+    if (!config['console.enabled']) this.#fleet.current.startStore();
+    else
+      this.#openDoor(config).then(
+        (door) => {
+          if (this.#phase === 'stopping') door.close();
+          else this.#door = door;
+          this.#fleet.current.startStore();
+        },
+        (error: unknown) => this.#giveUp(exitConfiguration, messageOf(error)),
+      );
   }
 
   /** Drains all workers; callbacks have callbacksMs. Calling it again changes nothing. */
@@ -118,6 +137,9 @@ export class Supervisor implements SlotHost {
     this.#phase = 'stopping';
     this.#options.log.notice('stopping');
     this.#options.service.stopping();
+    this.#useConsole(null);
+    this.#door?.close();
+    this.#door = null;
     void this.#fleet.stop(callbacksMs).then(() => this.#finish(this.#outcome));
   }
 
@@ -149,11 +171,17 @@ export class Supervisor implements SlotHost {
       fleet,
       readConfig,
       makeGeneration: (config) => new Generation(config, this, drawIncarnation, fleet.current),
-      onChanged: onReloaded,
+      prepare: (config) => this.#prepareDoor(config),
+      onChanged: (config) => {
+        this.#changeDoor(config);
+        onReloaded(config);
+      },
       report: tell,
     });
     const outcome = await this.#reloading.run();
     this.#reloading = null;
+    this.#nextDoor?.close();
+    this.#nextDoor = null;
     if (outcome.kind === 'reloaded') for (const line of movedListeners(before, this.#addresses())) tell(line);
     this.#history.end(outcome, fleet.current.number, wallNow());
     this.#metrics.metrics.count('dq_reloads_total', 1, outcome.kind);
@@ -219,11 +247,11 @@ export class Supervisor implements SlotHost {
     return urls.find((url) => portOf(url) === boundPort) ?? null;
   }
 
-  /** address of the console, with its remark; null while none listens */
+  /** address of the console, with its remark, whether its process runs or not; null: it is off */
   get console(): { readonly url: string; readonly note: string | null } | null {
-    for (const { url, note } of this.#fleet.current.workers('console'))
-      if (url !== null) return { url, note };
-    return null;
+    if (this.#door === null) return null;
+    const note = servesThisMachine(this.#fleet.current.config) ? null : 'sign in: dq console';
+    return { url: urlOf(this.#door.endpoint), note };
   }
 
   /** addresses for clients of other queues, by protocol */
@@ -280,7 +308,8 @@ export class Supervisor implements SlotHost {
         config: role === 'server' ? { ...config, 'server.port': generation.askedPort } : config,
         socketPath: this.#options.storeSocket,
         adminToken: this.#options.adminToken,
-        port: generation.boundPortOf(role),
+        port: role === 'server' ? (generation.boundPort ?? undefined) : undefined,
+        door: role === 'console' ? this.#door?.endpoint : undefined,
         takesOver: fleet.takesOver(slot),
         isOnTrial: this.#isOnTrial(slot),
         isRunning: this.#phase !== 'starting',
@@ -289,16 +318,13 @@ export class Supervisor implements SlotHost {
       onEnd: (from, ending) => this.#ended(slot, from, ending),
     });
     this.#options.onFork(worker.pid, worker.title);
-    // A crash-looping console must not delay the reload, which does not depend on one.
-    if (role !== 'console' && this.#isOnTrial(slot)) this.#reloading?.forked();
+    if (this.#isOnTrial(slot)) this.#reloading?.forked();
     return worker;
   }
 
   died(slot: WorkerSlot, worker: WorkerProcess, ending: Ending): boolean {
     const sentence = `${worker.title} (pid ${worker.pid}) ${ending.reason}`;
-    // The daemon works without a console; only a wrong configuration of it rejects a start or a reload.
-    const isVital = slot.role !== 'console' || ending.refusal?.exitCode === exitConfiguration;
-    if (isVital && this.#isOnTrial(slot)) {
+    if (this.#isOnTrial(slot)) {
       this.#reloading?.failed(`${worker.title}: ${ending.refusal?.message ?? ending.reason}`);
       return false;
     }
@@ -307,7 +333,8 @@ export class Supervisor implements SlotHost {
       this.#options.log.notice(`${worker.title} (pid ${worker.pid}) drained after a signal of its own`);
       return true;
     }
-    if (isVital && this.#phase === 'starting' && ending.refusal !== null) {
+    // The daemon works without a console.
+    if (slot.role !== 'console' && this.#phase === 'starting' && ending.refusal !== null) {
       this.#giveUp(ending.refusal.exitCode, ending.refusal.message);
       return false;
     }
@@ -316,7 +343,7 @@ export class Supervisor implements SlotHost {
 
   spawnFailed(slot: WorkerSlot, error: unknown): boolean {
     const sentence = `${titleOf(slot.role, slot.index, this.#configOf(slot))} cannot start: ${messageOf(error)}`;
-    if (!this.#isOnTrial(slot) || slot.role === 'console') return this.#restartsAfter(slot.role, sentence);
+    if (!this.#isOnTrial(slot)) return this.#restartsAfter(slot.role, sentence);
     this.#reloading?.failed(sentence);
     return false;
   }
@@ -354,6 +381,8 @@ export class Supervisor implements SlotHost {
     this.#metrics.receive(from, message);
     this.#answerConsole(from, message);
     if (message.kind === 'registry_moved') this.#onMoved.get(message.call)?.(message);
+    if (message.kind === 'unused') this.#endUnused(slot, from);
+    if (message.kind === 'taken') this.#door?.taken(from);
     if (message.kind === 'ready' || message.kind === 'took_over') this.#fleet.changed();
     if (message.kind !== 'ready') return;
     this.#crashLoop.ready(from.role);
@@ -365,14 +394,14 @@ export class Supervisor implements SlotHost {
     const generation = this.#fleet.of(slot);
     if (generation !== undefined && from.role === 'server' && from.url !== null)
       this.#noteServerPort(generation, from, portOf(from.url));
-    if (generation !== undefined && from.role === 'console' && from.url !== null)
-      generation.consolePort = portOf(from.url);
-    this.#sendPorts(from);
+    if (from.role === 'server' || from.role === 'notifier') this.#sendPorts();
+    if (from.role === 'console' && from.state === 'ready' && generation === this.#fleet.current)
+      this.#useConsole(from);
     if (this.#phase === 'starting' && from.role === 'store' && !this.#othersStarted) {
       this.#othersStarted = true;
       this.#fleet.current.startOthers();
+      this.#startWantedConsole();
     }
-    if (this.#phase === 'running' && from.role === 'console') this.#options.onConsole();
     this.#checkStart();
   }
 
@@ -403,11 +432,70 @@ export class Supervisor implements SlotHost {
     this.#fleet.changed();
   }
 
-  /** Sends the bound ports to notifiers and servers when one of them, or a console, is ready. In a reload
-   *  there may be two ports of each; callbacks may go to none of them. */
-  #sendPorts({ role }: WorkerProcess): void {
-    if (role !== 'server' && role !== 'notifier' && role !== 'console') return;
-    for (const { boundPort, consolePort, compatPorts, config } of this.#fleet.all())
+  // The port of the console
+
+  async #openDoor(config: Config): Promise<ConsoleDoor> {
+    const { openDoor = openConsoleDoor } = this.#options;
+    const door = await openDoor(config, () => {
+      if (door === this.#door) this.#startWantedConsole();
+    });
+    return door;
+  }
+
+  /** Opens the port that a reload needs, beside the one in force. Returns why it cannot. */
+  async #prepareDoor(config: Config): Promise<string | null> {
+    const before = this.#fleet.current.config;
+    const keeps =
+      this.#door !== null &&
+      before['console.host'] === config['console.host'] &&
+      consolePortOf(before) === consolePortOf(config);
+    if (keeps || !config['console.enabled']) return null;
+    try {
+      this.#nextDoor = await this.#openDoor(config);
+      return null;
+    } catch (error) {
+      return messageOf(error);
+    }
+  }
+
+  /** A new generation is in force. Where a console runs, pages are open: another one takes its place. */
+  #changeDoor(config: Config): void {
+    const isInUse = this.#fleet.workers('console').length > 0;
+    this.#useConsole(null);
+    if (this.#nextDoor !== null || !config['console.enabled']) {
+      this.#door?.close();
+      this.#door = this.#nextDoor;
+      this.#nextDoor = null;
+    }
+    if (isInUse && config['console.enabled']) this.#fleet.current.wantConsole();
+    else this.#startWantedConsole();
+    this.#sendPorts();
+  }
+
+  #useConsole(worker: WorkerProcess | null): void {
+    this.#consoleInUse = worker;
+    this.#door?.passTo(worker);
+  }
+
+  #startWantedConsole(): void {
+    if (this.#door?.isWanted === true && this.#othersStarted && this.#phase !== 'stopping')
+      this.#fleet.current.wantConsole();
+  }
+
+  /** Connections that arrive while it ends wait for the next one. */
+  #endUnused(slot: WorkerSlot, worker: WorkerProcess): void {
+    if (worker !== this.#consoleInUse || worker.state !== 'ready') return;
+    this.#options.log.notice(`${worker.title} ends: no page uses it; the next connection starts it again`);
+    this.#useConsole(null);
+    slot.rest();
+    worker.drain(masterLimits.consoleRestMs, 'unused');
+  }
+
+  /** Sends the bound ports to notifiers and servers when one of them is ready, or a port has changed. In a
+   *  reload there may be two ports of each; callbacks may go to none of them. */
+  #sendPorts(): void {
+    const consolePort = this.#door?.endpoint.port ?? null;
+    for (const { boundPort, compatPorts, config } of this.#fleet.all())
       for (const worker of this.#fleet.workers('notifier', 'server', 'console')) {
         if (boundPort !== null) worker.send({ kind: 'listening', port: boundPort });
         if (consolePort !== null)
@@ -421,12 +509,15 @@ export class Supervisor implements SlotHost {
     this.#options.onExit(worker.pid);
     if (slot.role === 'notifier') this.#relay.notifierDied(worker.incarnation);
     if (slot.role === 'console') this.#relay.consoleDied(worker);
+    if (worker === this.#consoleInUse) this.#consoleInUse = null;
+    this.#door?.ended(worker);
     const leaves = this.#fleet.leaving.some((generation) => generation.slots.includes(slot));
     if (leaves && this.#phase !== 'stopping' && ending.code !== 0)
       this.#options.log.error(
         `${worker.title} (pid ${worker.pid}) of a previous generation ${ending.reason}`,
       );
     slot.exited(worker, ending);
+    this.#startWantedConsole();
     this.#fleet.handOver();
     this.#fleet.changed();
     this.#checkStart();

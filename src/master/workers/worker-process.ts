@@ -1,6 +1,7 @@
 // Controls one worker process from fork to exit: sends and receives its messages, kills it when a deadline
 // passes. It restarts nothing: the supervisor decides that, and what the messages mean.
 
+import type { Socket } from 'node:net';
 import { limits } from '../../core/limits.ts';
 import { joinedRoles } from '../../process/joined-roles.ts';
 import type {
@@ -110,6 +111,11 @@ export class WorkerProcess {
   /** Whether it does all work of its role: no older process is left, or it has taken over. */
   get isInPlace(): boolean {
     return this.#hasTakenOver === 'yes';
+  }
+
+  /** Of a console that is ready. */
+  pass(connection: Socket): void {
+    this.#child.pass(connection);
   }
 
   /** The older process has exited. Calling it again changes nothing. */

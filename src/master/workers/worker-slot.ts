@@ -40,7 +40,8 @@ export class WorkerSlot {
   readonly #drawIncarnation: () => number;
   #earlyDeaths = 0;
   #released = false;
-  #timer: Timer | undefined;
+  #isResting = false;
+  #timer: Timer | null = null;
 
   constructor(
     place: { readonly role: RoleName; readonly index: number; readonly count: number },
@@ -55,12 +56,8 @@ export class WorkerSlot {
     this.nextIncarnation = drawIncarnation();
   }
 
-  /** A worker of this slot has died, or could not be forked. */
-  get hasFailed(): boolean {
-    return this.restarts > 0 || this.#earlyDeaths > 0;
-  }
-
   fill(): void {
+    this.#timer = null;
     if (this.#released) return;
     try {
       this.worker = this.#host.fork(this);
@@ -75,12 +72,26 @@ export class WorkerSlot {
   /** Starts no further worker here; the current one stays until it is drained or killed. */
   release(): void {
     this.#released = true;
-    clearTimeout(this.#timer);
+    if (this.#timer !== null) clearTimeout(this.#timer);
+  }
+
+  /** The master ends its worker, which counts as no death; want() starts the next one. */
+  rest(): void {
+    this.#isResting = true;
+  }
+
+  /** Starts a worker, after the delay of those that died, unless one lives or will be started. */
+  want(): void {
+    if (this.worker === null && this.#timer === null) this.#fillLater();
   }
 
   exited(worker: WorkerProcess, ending: Ending): void {
     this.worker = null;
     if (this.#released) return;
+    if (this.#isResting) {
+      this.#isResting = false;
+      return;
+    }
     // Killed by a group signal before its handlers: not a crash.
     if (!ending.wasReady && groupSignals.includes(ending.signal)) {
       this.fill();
