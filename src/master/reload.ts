@@ -139,12 +139,15 @@ export class Reload {
 const refused = (reason: string): ReloadOutcome => ({ kind: 'refused', reason });
 const stopping = refused('the daemon is being stopped');
 
+/** Without the console, for which a reload does not wait. */
 function unready(generation: Generation, which: 'first' | 'all'): string {
   const titles = generation.slots
-    .filter(({ worker, index }) =>
-      which === 'all'
-        ? !(worker?.state === 'ready' && worker.isInPlace)
-        : index === 0 && worker?.state !== 'ready',
+    .filter(
+      ({ role, worker, index }) =>
+        role !== 'console' &&
+        (which === 'all'
+          ? !(worker?.state === 'ready' && worker.isInPlace)
+          : index === 0 && worker?.state !== 'ready'),
     )
     .map(({ role, index }) => titleOf(role, index, generation.config));
   return `${titles.join(', ')} ${titles.length > 1 ? 'are' : 'is'}`;

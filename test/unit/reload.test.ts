@@ -3,8 +3,9 @@ import type { Origins } from '../../src/config/cross-checks.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import { Reload } from '../../src/master/reload.ts';
 import { Fleet } from '../../src/master/workers/fleet.ts';
-import type { Generation } from '../../src/master/workers/generation.ts';
+import { Generation } from '../../src/master/workers/generation.ts';
 import { readyMsOf } from '../../src/master/workers/ready-time.ts';
+import type { SlotHost } from '../../src/master/workers/worker-slot.ts';
 
 const loaded = loadConfig({ flags: {}, env: {}, cwd: '/' });
 if (!loaded.ok) throw new Error('the defaults are valid');
@@ -29,12 +30,12 @@ const silentGeneration = (number: number, config = defaults): Generation =>
     release: () => {},
   }) as unknown as Generation;
 
-function startReload(config = defaults) {
+function startReload(config = defaults, next: () => Generation = () => silentGeneration(2, config)) {
   const fleet = new Fleet(silentGeneration(1, config));
   const reload = new Reload({
     fleet,
     readConfig: () => ({ ok: true, config, origins: {} as Origins, file: null, warnings: [] }),
-    makeGeneration: () => silentGeneration(2, config),
+    makeGeneration: next,
     prepare: async () => null,
     onChanged: () => {},
     report: () => {},
@@ -67,5 +68,23 @@ describe('the time of a new worker to become ready', () => {
     expect(ended).toHaveBeenCalled();
     reload.forked();
     expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it('a rejection names the processes that a reload waits for', async () => {
+    const unready = { state: 'starting', kill: () => {}, drain: () => {}, ended: Promise.resolve() };
+    const host = {
+      fork: ({ role }: { role: string }) => ({
+        ...unready,
+        role,
+        ...(role === 'store' && { state: 'ready' }),
+      }),
+    };
+    const { ended } = startReload(
+      defaults,
+      () => new Generation(defaults, host as unknown as SlotHost, () => 1, null),
+    );
+    await vi.advanceTimersByTimeAsync(readyMs + slackMs);
+    const reason = `dq-upkeep, dq-timer-0, dq-notifier-0, dq-server-0 are not ready within ${readyMs / 1_000} s`;
+    expect(ended).toHaveBeenCalledWith({ kind: 'refused', reason });
   });
 });
