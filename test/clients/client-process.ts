@@ -33,6 +33,8 @@ export interface WorkOrder {
   readonly fail?: string;
   /** It sends SIGTERM to itself. */
   readonly signal?: true;
+  /** Its result, or the message of its failure, is invalid JSON. */
+  readonly odd?: 'result' | 'reason';
   /** the result of its ack */
   readonly result?: unknown;
   readonly nack?: { readonly delay?: string; readonly dead?: true; readonly release?: true };

@@ -375,6 +375,20 @@ describe.for(clients)('the client of $name', ({ name, client, why }) => {
     ]);
   });
 
+  it('pull: a result or a reason that is invalid JSON fails one attempt, not the loop', async () => {
+    const topic = await pullTopic();
+    for (const odd of ['result', 'reason']) await dq.push(topic, json({ odd }), { id: odd });
+    await dq.push(topic, json({}), { id: 'after' });
+    const pulling = ask({ url, do: 'pull', topic });
+    await until('the loop goes on', async () => (await job(topic, 'after')).state === 'done');
+    const [result, reason] = await Promise.all(['result', 'reason'].map((id) => job(topic, id)));
+    expect([result, reason]).toMatchObject([{ state: 'delayed' }, { state: 'delayed' }]);
+    expect(result.attempts).toMatchObject([{ detail: expect.stringMatching(/BigInt|Inf and NaN/) }]);
+    expect(reason.attempts).toMatchObject([{ detail: expect.stringMatching(/^. odd$/) }]);
+    process.kill(pid, 'SIGTERM');
+    expect(await pulling).toEqual({ result: null });
+  });
+
   it('pull: fails when dq rejects it', async () => {
     expect(await ask({ url, do: 'pull', topic: 'clients.unknown' })).toMatchObject({
       code: 'topic_not_found',

@@ -28,7 +28,11 @@ function work(Job $job): void
     if (isset($order['signal'])) {
         posix_kill(getmypid(), SIGTERM);
     }
-    $job->result = $order['result'] ?? null;
+    $odd = $order['odd'] ?? null;
+    $job->result = $odd === 'result' ? NAN : $order['result'] ?? null;
+    if ($odd === 'reason') {
+        throw new Exception("\xff odd");
+    }
     if (isset($order['fail'])) {
         throw new Exception($order['fail']);
     }
@@ -53,7 +57,8 @@ function run(Dq $dq, array $command): mixed
             return Dq::verify($command['headers'], base64_decode($command['base64']), $command['secret']);
         case 'pull':
             $dq->pull($command['topic'], 'work', ['onError' => function (Throwable $error, ?Job $job): void {
-                say(['event' => 'error', 'message' => $error->getMessage(), 'id' => $job?->id]);
+                $message = mb_scrub($error->getMessage());
+                say(['event' => 'error', 'message' => $message, 'id' => $job?->id]);
             }]);
             return null;
     }

@@ -19,7 +19,8 @@ async function work(job: Client.Job): Promise<void> {
     process.kill(process.pid, 'SIGTERM');
     await signal;
   }
-  job.result = order.result;
+  job.result = order.odd === 'result' ? 1n : order.result;
+  if (order.odd === 'reason') throw new Error('\ud800 odd');
   if (order.fail !== undefined) throw new Error(order.fail);
   if (order.nack !== undefined) throw new Nack('cannot', order.nack);
 }

@@ -156,8 +156,7 @@ export class Dq {
           const job: Job = { ...item, body: bytes, json: () => JSON.parse(new TextDecoder().decode(bytes)) };
           // The clock of the reply has whole seconds, so the lease has, too.
           const leaseMs = Math.floor((Date.parse(job.leaseUntil) - at) / 1_000) * 1_000;
-          const notStarted = stop.aborted && { release: true };
-          const nack = notStarted || (await this.#work(job, leaseMs, work, onError));
+          const nack = stop.aborted ? { release: true } : await this.#work(job, leaseMs, work, onError);
           const call = jsonCall({ leases: [job.lease], ...(nack || { result: job.result }) });
           await this.#call(nack ? '/v1/leases/nack' : '/v1/leases/ack', call).catch((e) => onError(e, job));
         }
@@ -174,6 +173,7 @@ export class Dq {
     const extending = this.#extend(job, leaseMs, ended.signal).catch((error) => onError(error, job));
     try {
       await work(job);
+      jsonCall({ result: job.result }); // An invalid one is a failure of the work.
       return null;
     } catch (error) {
       const reason = (error instanceof Error ? error.message : String(error)).slice(0, 200);

@@ -85,8 +85,9 @@ final class Dq
     public function nack(Job $job, array $answer = []): void
     {
         if (isset($answer['reason'])) {
-            preg_match('/^.{0,200}/us', $answer['reason'], $start);
-            $answer['reason'] = $start[0] ?? substr($answer['reason'], 0, 200);
+            $text = json_decode(json_encode($answer['reason'], JSON_INVALID_UTF8_SUBSTITUTE));
+            preg_match('/^.{0,200}/us', $text, $start);
+            $answer['reason'] = $start[0];
         }
         $this->callJson('/v1/leases/nack', ['leases' => [$job->lease]] + $answer);
     }
@@ -142,6 +143,7 @@ final class Dq
     {
         try {
             $work($job);
+            self::encode($job->result); // An invalid one is a failure of the work.
             return null;
         } catch (Nack $nack) {
             return $nack->answer + (isset($nack->answer['release']) ? [] : ['reason' => $nack->getMessage()]);
@@ -200,9 +202,7 @@ final class Dq
                 if ($error->repeatAfter === null || hrtime(true) / 1e9 + $wait > $end) {
                     throw $error;
                 }
-                if ($pause === 0.05 && isset($call['onRepeat'])) {
-                    $call['onRepeat']($error, null);
-                }
+                $pause === 0.05 && isset($call['onRepeat']) && $call['onRepeat']($error, null);
                 usleep((int) ($wait * 1e6)); // a signal ends it early
             }
         }
