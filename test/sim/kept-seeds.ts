@@ -1,5 +1,5 @@
-// The worlds of test/sim/seeds: each once broke a rule, because dq had a defect. A file is a plan and the
-// defect in a sentence. `npm run sim -- --kept` runs them before the others.
+// The worlds of test/sim/seeds, each of which once broke a rule. A file is a plan and a defect in a sentence.
+// `npm run sim -- --kept` runs them before the others.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -17,6 +17,7 @@ import { Bucket, bucketScript } from './bucket.ts';
 import type { Ran } from './redis-machine.ts';
 import type { Reply } from './resp.ts';
 import {
+  type ReadFinish,
   type ReadOutcome,
   readBelow,
   readCancels,
@@ -116,7 +117,8 @@ export class ScriptFollower {
     const finish =
       (verb: 'ack' | 'retry' | 'bury' | 'release'): Follow =>
       (ran) => {
-        for (const { number, isDone, outcome, ...lease } of readFinishes(verb, ran)) {
+        const finishes = readFinishes(verb, ran);
+        for (const { number, isDone, outcome: _, ...lease } of finishes) {
           const item = {
             ...lease,
             ...(verb === 'bury' ? { reason: reasonOfCode(number) } : { delayMs: number }),
@@ -128,9 +130,8 @@ export class ScriptFollower {
             ledger.leases.get(lease.token)?.pull?.done.add(verb);
           } else ledger.finished(verb, item, isDone ? verb : 'lease_lost');
           if (isDone && verb === 'ack') this.#ended(lease);
-          if (verb === 'ack' || verb === 'bury')
-            ledger.followed(verb, lease, isDone, outcome === null ? null : this.#following(outcome));
         }
+        if (verb === 'ack' || verb === 'bury') this.#followed(verb, finishes);
       };
     const moved =
       (
@@ -262,6 +263,16 @@ export class ScriptFollower {
     if (laws === null) return;
     if (laws.hasLost(shard)) laws.noted(shard, String(read(noteScript) ?? ''));
     else if (name === 'look') laws.noted(shard, String(reply));
+  }
+
+  /** The bucket is read after the whole call, which can show a lost lease of a job before the held one. Their
+   *  outcome job is the same: ends come first. */
+  #followed(verb: 'ack' | 'bury', finishes: readonly ReadFinish[]): void {
+    const [done, lost] = [finishes.filter(({ isDone }) => isDone), finishes.filter(({ isDone }) => !isDone)];
+    for (const { isDone, outcome, ...lease } of [...done, ...lost]) {
+      const seen = outcome === null ? null : this.#following(outcome);
+      this.#options.ledger.followed(verb, lease, isDone, seen);
+    }
   }
 
   #following({ topic, id, body }: ReadOutcome): Following {
