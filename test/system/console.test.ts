@@ -75,7 +75,7 @@ describe('one daemon, in this order', patience, async () => {
     expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
     expect([8_088, server]).not.toContain(Number(new URL(url).port));
     await until('it is printed', () => daemon.output().includes(`\nconsole ${url}\n`));
-    expect((await dq('status')).stderr).toContain(`console ${url} (not started yet: `);
+    expect((await dq('status')).stderr).toContain(`console ${url} (not running: `);
     expect(daemon.workers().map(({ title }) => title)).not.toContain('dq-console');
     // Its bytes are there before the process is.
     const port = await portOf(daemon);

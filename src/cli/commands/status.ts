@@ -139,7 +139,7 @@ function summaryOf(daemon: Status): string[] {
   if (typeof daemon.console === 'string') {
     const runs = daemon.processes.some(({ role }) => role === 'console');
     lines.push(
-      `console ${daemon.console}${runs ? '' : ' (not started yet: it starts when a browser opens it)'}`,
+      `console ${daemon.console}${runs ? '' : ' (not running: it starts when a browser opens it)'}`,
     );
   }
   lines.push(...compatLines(daemon.compat));
