@@ -138,9 +138,7 @@ function summaryOf(daemon: Status): string[] {
   ];
   if (typeof daemon.console === 'string') {
     const runs = daemon.processes.some(({ role }) => role === 'console');
-    lines.push(
-      `console ${daemon.console}${runs ? '' : ' (not running: it starts when a browser opens it)'}`,
-    );
+    lines.push(`console ${daemon.console}${runs ? '' : ' (not running: it starts when a browser opens it)'}`);
   }
   lines.push(...compatLines(daemon.compat));
   if (daemon.notReady !== null) lines.push(`not ready: ${daemon.notReady}`);
