@@ -190,7 +190,11 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     const { time, moving, mover } = await opened();
     await moving.calls.begin();
     await mover.start();
-    const why = await time.passUntil('it waits', async () => mover.problem);
+    // A server whose connection takes longer than the clock's first step does not answer before.
+    const reserved = /^the jobs that are left are reserved/;
+    const why = await time.passUntil('it waits', async () =>
+      reserved.test(mover.problem ?? '') ? mover.problem : null,
+    );
     const { page } = moving.calls;
     const named: (string | null)[] = [];
     vi.spyOn(moving.calls, 'page').mockImplementation((after) => {
@@ -199,7 +203,6 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     });
     await time.passUntil('it looks again', async () => named.length > 3);
     expect(new Set(named)).toEqual(new Set([why]));
-    expect(why).toMatch(/^the jobs that are left are reserved/);
   });
 
   it('a lease of a pull client that fails makes the job wait, and move', async () => {
