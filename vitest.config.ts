@@ -18,7 +18,7 @@ const slow = [
   'test/role/{console-access,operations,queued-lookups,remove-topic,services}.test.ts',
   'test/role/{store-maintenance,test-call}.test.ts',
   'test/system/{console,console-jobs,console-screens,console-secrets}.test.ts',
-  'test/system/{console-shell,console-topics,journal-views}.test.ts',
+  'test/system/{console-shell,console-system,console-topics,journal-views}.test.ts',
   'test/system/{alerts,container,crash-loop,dead-requeue,endpoints,first-start,front-door}.test.ts',
   'test/system/import.test.ts',
   'test/system/{mysql,process-death,reload,reload-*,restart}.test.ts',
@@ -37,8 +37,6 @@ const release = [
   'test/system/{bench,deb,fuzz-http,hung-names,instances,many-topics,service}.test.ts',
   // Every screen in every size, colour and language; the calls of the page with many jobs
   'test/system/{console-all-widths,console-looks,console-scale}.test.ts',
-  // Its trial waited in vain once in seven runs beside others; the cause is not found.
-  'test/system/console-system.test.ts',
 ];
 const include = {
   unit: ['test/unit/*.test.ts'],

@@ -1,71 +1,25 @@
 // Tests when the console starts and ends, over a master whose forks are scripted and real connections.
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
-import { expect, it, onTestFinished, vi } from 'vitest';
+import { connect } from 'node:net';
+import { expect, it, onTestFinished } from 'vitest';
 import { masterLimits } from '../../src/master/limits.ts';
 import { type ConsoleDoor, openConsoleDoor } from '../../src/master/workers/console-door.ts';
-import type { Child, ForkOptions } from '../../src/master/workers/fork.ts';
-import { Supervisor } from '../../src/master/workers/supervisor.ts';
-import type { ToWorker } from '../../src/process/messages.ts';
-import { ticker } from '../../src/runtime/second-ticker.ts';
-import { silentLog } from '../../src/telemetry/log.ts';
-import { defaultConfig } from '../role/rig.ts';
+import { type Forked, scriptedMaster } from '../support/scripted-master.ts';
 import { until } from '../support/until.ts';
-
-interface Forked {
-  readonly options: ForkOptions;
-  readonly sent: ToWorker[];
-  readonly connections: Socket[];
-  ready(): void;
-}
 
 /** A master with a console on a free port, whose store is ready. */
 async function started() {
-  const forked: Forked[] = [];
   let door: ConsoleDoor | null = null;
-  const unused = () => {
-    throw new Error('is not called in a start');
-  };
-  const config = { ...defaultConfig, 'server.port': 0, 'console.port': 0, 'console.enabled': true };
-  const master = new Supervisor({
-    ...{ instance: 1, storeSocket: 'store.sock', adminToken: 'admin', log: silentLog, ticker: ticker() },
-    config,
-    openDoor: async (...given) => {
+  const { master, forked } = scriptedMaster(
+    { 'console.port': 0, 'console.enabled': true },
+    async (...given) => {
       door = await openConsoleDoor(...given);
       return door;
     },
-    fork: (options): Child => {
-      const worker: Forked = {
-        ...{ options, sent: [], connections: [] },
-        ready: () => {
-          options.onMessage({ kind: 'awake' });
-          options.onMessage({ kind: 'ready', version: '', url: 'http://127.0.0.1:1', note: null });
-        },
-      };
-      forked.push(worker);
-      return {
-        ...{ pid: forked.length, send: (message: ToWorker) => void worker.sent.push(message) },
-        pass: (connection) => void worker.connections.push(connection),
-        kill: () => options.onExit(null, 'SIGKILL'),
-      };
-    },
-    drawIncarnation: () => forked.length + 1,
-    workerPath: () => 'worker.js',
-    onFork() {},
-    onExit() {},
-    onReady: vi.fn(),
-    self: unused,
-    readConfig: unused,
-    service: { ready() {}, reloading() {}, stopping() {} },
-    onReloaded() {},
-    whyRestart: () => null,
-    describeConfig: unused,
-  });
-  onTestFinished(() => master.stopAtOnce());
-  master.start();
+  );
   await until('dq-store is forked', () => forked.length === 1);
-  forked[0]?.ready();
-  const consoles = () => forked.filter(({ options }) => options.title === 'dq-console');
+  forked[0]?.ready(1);
+  const consoles = () => forked.filter(({ title }) => title === 'dq-console');
   const open = async () => {
     const socket = connect((door as unknown as ConsoleDoor).endpoint.port, '127.0.0.1');
     socket.on('error', () => {});
@@ -83,15 +37,15 @@ const nth = async (consoles: () => Forked[], count: number): Promise<Forked> => 
 
 it('console: two connections at once start one process, which gets both when it is ready', async () => {
   const { consoles, forked, master, open } = await started();
-  for (const worker of forked.slice(1)) worker.ready();
+  for (const worker of forked.slice(1)) worker.ready(1);
   // Without a console the daemon is ready, and has its address.
   expect([master.state, consoles().length]).toEqual(['ready', 0]);
   expect(master.console?.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
   await Promise.all([open(), open()]);
   const console = await nth(consoles, 1);
-  expect(console.options.init.door?.port).toBe(Number(new URL(master.console?.url ?? '').port));
+  expect(console.init.door?.port).toBe(Number(new URL(master.console?.url ?? '').port));
   expect(console.connections).toEqual([]);
-  console.ready();
+  console.ready(1);
   await until('it has both', () => console.connections.length === 2);
   // Nothing was read of them.
   expect(console.connections.map(({ bytesRead }) => bytesRead)).toEqual([0, 0]);
@@ -100,27 +54,36 @@ it('console: two connections at once start one process, which gets both when it 
   expect(consoles()).toHaveLength(1);
 });
 
+it('console: one that starts later gets the port that the servers have', async () => {
+  const { forked, consoles, open } = await started();
+  for (const worker of forked.slice(1)) worker.ready(4_001);
+  await open();
+  const console = await nth(consoles, 1);
+  console.ready(null);
+  expect(console.sent).toContainEqual({ kind: 'listening', port: 4_001 });
+});
+
 it('console: an unused one ends; connections that arrive meanwhile wait for the next one', async () => {
   const { consoles, open } = await started();
   await open();
   const console = await nth(consoles, 1);
-  console.ready();
+  console.ready(1);
   await until('it has the connection', () => console.connections.length === 1);
-  const unused = () => console.options.onMessage({ kind: 'unused' });
+  const unused = () => console.onMessage({ kind: 'unused' });
   unused();
   unused();
   const drains = console.sent.filter(({ kind }) => kind === 'drain');
   expect(drains).toEqual([{ kind: 'drain', deadlineMs: masterLimits.consoleRestMs, why: 'unused' }]);
-  console.options.onMessage({ kind: 'taken' });
+  console.onMessage({ kind: 'taken' });
   await open();
-  console.options.onExit(0, null);
+  console.onExit(0, null);
   const next = await nth(consoles, 2);
-  expect(next.options.init.restarts).toBe(0);
-  next.ready();
+  expect(next.init.restarts).toBe(0);
+  next.ready(1);
   await until('it has the one that waited', () => next.connections.length === 1);
-  next.options.onMessage({ kind: 'taken' });
-  next.options.onMessage({ kind: 'unused' });
-  next.options.onExit(0, null);
+  next.onMessage({ kind: 'taken' });
+  next.onMessage({ kind: 'unused' });
+  next.onExit(0, null);
   // No page is open, so none follows.
   await Promise.resolve();
   expect(consoles()).toHaveLength(2);
@@ -130,16 +93,16 @@ it('console: a connection that a dead console did not take goes to the next one'
   const { consoles, open, isWanted } = await started();
   const clients = await Promise.all([open(), open()]);
   const console = await nth(consoles, 1);
-  console.ready();
+  console.ready(1);
   await until('they are on their way', () => console.connections.length === 2);
   const oneClosed = Promise.race(clients.map((client) => once(client.resume(), 'close')));
-  console.options.onMessage({ kind: 'taken' });
+  console.onMessage({ kind: 'taken' });
   await oneClosed;
   expect(isWanted()).toBe(false);
-  console.options.onExit(null, 'SIGKILL');
+  console.onExit(null, 'SIGKILL');
   expect(isWanted()).toBe(true);
   const next = await nth(consoles, 2);
-  next.ready();
+  next.ready(1);
   await until('it has it', () => next.connections.length === 1);
   expect(next.connections[0]).toBe(console.connections[1]);
 });

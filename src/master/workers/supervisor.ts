@@ -74,6 +74,9 @@ export interface Outcome {
 export const exitCrashLoop = 70;
 const exitConfiguration = 78;
 
+/** They judge callback URLs by the ports of the daemon; the console, which starts late, pushes to one. */
+const portReaders = ['notifier', 'server', 'console'] as const;
+
 export class Supervisor implements SlotHost {
   readonly #options: SupervisorOptions;
   readonly #fleet: Fleet;
@@ -394,7 +397,7 @@ export class Supervisor implements SlotHost {
     const generation = this.#fleet.of(slot);
     if (generation !== undefined && from.role === 'server' && from.url !== null)
       this.#noteServerPort(generation, from, portOf(from.url));
-    if (from.role === 'server' || from.role === 'notifier') this.#sendPorts();
+    if (portReaders.some((role) => role === from.role)) this.#sendPorts();
     if (from.role === 'console' && from.state === 'ready' && generation === this.#fleet.current)
       this.#useConsole(from);
     if (this.#phase === 'starting' && from.role === 'store' && !this.#othersStarted) {
@@ -491,12 +494,12 @@ export class Supervisor implements SlotHost {
     worker.drain(masterLimits.consoleRestMs, 'unused');
   }
 
-  /** Sends the bound ports to notifiers and servers when one of them is ready, or a port has changed. In a
-   *  reload there may be two ports of each; callbacks may go to none of them. */
+  /** Called when a reader is ready, or a port has changed. In a reload there may be two ports of each;
+   *  callbacks may go to none of them. */
   #sendPorts(): void {
     const consolePort = this.#door?.endpoint.port ?? null;
     for (const { boundPort, compatPorts, config } of this.#fleet.all())
-      for (const worker of this.#fleet.workers('notifier', 'server', 'console')) {
+      for (const worker of this.#fleet.workers(...portReaders)) {
         if (boundPort !== null) worker.send({ kind: 'listening', port: boundPort });
         if (consolePort !== null)
           worker.send({ kind: 'listening', port: consolePort, host: config['console.host'] });
