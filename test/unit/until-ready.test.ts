@@ -3,24 +3,20 @@
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { untilReady } from '../../src/cli/daemon/readiness.ts';
 import { exitCodes } from '../../src/cli/exit.ts';
-import { exchange } from '../../src/runtime/exchange.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
-
-vi.mock('../../src/runtime/exchange.ts');
 
 /** A daemon that gives these reasons, then the last answer for ever; null: it is ready. */
 async function daemonThatSays(reasons: readonly (string | null)[]) {
   const time = useJumpingTime();
   const left = [...reasons];
-  vi.mocked(exchange).mockImplementation(async () => {
-    const why = left.length > 1 ? left.shift() : left[0];
-    const text = JSON.stringify(why === null ? { warnings: ['careful'] } : { detail: why });
-    return { status: why === null ? 200 : 503, text, at: null };
-  });
+  const look = async () => {
+    const why = (left.length > 1 ? left.shift() : left[0]) ?? null;
+    return { why, warnings: why === null ? ['careful'] : [] };
+  };
   const lines: string[] = [];
   vi.spyOn(process.stderr, 'write').mockImplementation((text) => lines.push(String(text)) > 0);
   onTestFinished(() => void vi.restoreAllMocks());
-  const end = await time.outlast(untilReady('http://127.0.0.1:1', '/nowhere'));
+  const end = await time.outlast(untilReady('http://127.0.0.1:1', '/nowhere', look));
   return { end, lines: lines.join('') };
 }
 

@@ -37,11 +37,15 @@ export const warningLine = (warning: string): string => `dq: warning: ${escapeCo
 
 /** Waits at most cliLimits.readyWaitMs until a daemon that was started is ready. Prints why it is not, and
  *  its warnings. Returns the end of the command, null = ready: a script learns that Redis or MySQL is
- *  missing, and the daemon waits for them. */
-export async function untilReady(url: string, dataDir: string): Promise<Exit | null> {
+ *  missing, and the daemon waits for them. `look`: for tests */
+export async function untilReady(
+  url: string,
+  dataDir: string,
+  look: typeof readinessOf = readinessOf,
+): Promise<Exit | null> {
   const end = monotonicNow() + cliLimits.readyWaitMs;
   for (let known: string | null = null; ; ) {
-    const { why, warnings } = await readinessOf(url, dataDir);
+    const { why, warnings } = await look(url, dataDir);
     for (const warning of warnings) say(warningLine(warning));
     if (why === null) return null;
     if (monotonicNow() >= end) return new Exit('notReady', `the daemon runs, and is not ready: ${why}`);
