@@ -315,12 +315,11 @@ describe('a topic', () => {
     await site.addTopic('drawn');
     const page = await site.open('/');
     const throughput = card(page, 'Throughput');
-    await throughput.locator('svg.chart').hover();
-    // The legend has the values under the pointer.
-    await throughput
-      .locator('.legend b', { hasText: /^[\d–]/ })
-      .first()
-      .waitFor();
+    // The chart moves away from the pointer where a card above it is loaded after it.
+    await until('the legend has the values under the pointer', async () => {
+      await throughput.locator('svg.chart').hover();
+      return (await throughput.locator('.legend b', { hasText: /^[\d–]/ }).count()) > 0;
+    });
     await button(throughput, 'View as table').click();
     await throughput.getByRole('columnheader', { name: 'Delivered' }).waitFor();
     // It begins a few steps before the first one that is recorded, not an hour before.
