@@ -280,6 +280,12 @@ export class LeftJobs implements Work {
     return this.#stored().has(keyOf(key));
   }
 
+  /** jobs.db has `version` of the job, a later one, or its end: the journal has it when the job arrives. */
+  took(key: string, version: number): boolean {
+    const kept = this.#stored().get(key)?.version ?? 0;
+    return Math.max(kept, this.#ended.get(key) ?? 0) >= version;
+  }
+
   #happened(step: string): void {
     this.#scene.occasions.happened('moving', step);
   }
