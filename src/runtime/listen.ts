@@ -35,20 +35,18 @@ export interface ListenFlags {
   readonly portFlag: string;
 }
 
-/** One sentence with the remedy. */
+/** One sentence with the remedy; the cause where it has none. */
 export function whyNotListening(error: unknown, { host, hostFlag, portFlag, ...flags }: ListenFlags): Error {
   // With port 0 it may be the port that the servers had before.
   const { port = flags.port } = error as { readonly port?: number };
   switch ((error as NodeJS.ErrnoException).code) {
     case 'EADDRINUSE':
-      return new Error(`port ${port} is taken; choose another one with ${portFlag}, 0 picks a free one`, {
-        cause: error,
-      });
+      return new Error(`port ${port} is taken; choose another one with ${portFlag}, 0 picks a free one`);
     case 'EACCES':
-      return new Error(`this user may not open port ${port}; choose one above 1023`, { cause: error });
+      return new Error(`this user may not open port ${port}; choose one above 1023`);
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
-      return new Error(`${host} is not an address of this machine; set ${hostFlag}`, { cause: error });
+      return new Error(`${host} is not an address of this machine; set ${hostFlag}`);
     default:
       return new Error(`cannot listen on ${host}:${port}`, { cause: error });
   }

@@ -152,8 +152,10 @@ export class Mover extends Agent {
     if (known === 'healing') return null;
     const isFirst = await calls.opens(move);
     // This process stood still, and another has ended the move: no later one would close it.
-    if (isFirst === null) await arrivals.close(move);
-    if (isFirst === null) return null;
+    if (isFirst === null) {
+      await arrivals.close(move);
+      return null;
+    }
     if (known === 'open' || isFirst || this.#ctx.journal === undefined) return 'left';
     return { at: null, asked: 0 };
   }

@@ -389,6 +389,18 @@ describe.for(clients)('the client of $name', ({ name, client, why }) => {
     expect(await pulling).toEqual({ result: null });
   });
 
+  it('pull: a result that dq rejects as too large fails its attempt at once', async () => {
+    const topic = await pullTopic();
+    await dq.push(topic, json({ result: 'x'.repeat(65_536) }), { id: 'large' });
+    const pulling = ask({ url, do: 'pull', topic });
+    await until('it is answered', async () => /delayed|done/.test((await job(topic, 'large')).state));
+    const { state, attempts } = await job(topic, 'large');
+    expect(state).toBe('delayed');
+    expect(attempts).toMatchObject([{ detail: expect.stringMatching(/result: must be at most \d+ bytes/) }]);
+    process.kill(pid, 'SIGTERM');
+    expect(await pulling).toEqual({ result: null });
+  });
+
   it('pull: fails when dq rejects it', async () => {
     expect(await ask({ url, do: 'pull', topic: 'clients.unknown' })).toMatchObject({
       code: 'topic_not_found',

@@ -157,8 +157,14 @@ export class Dq {
           // The clock of the reply has whole seconds, so the lease has, too.
           const leaseMs = Math.floor((Date.parse(job.leaseUntil) - at) / 1_000) * 1_000;
           const nack = stop.aborted ? { release: true } : await this.#work(job, leaseMs, work, onError);
-          const call = jsonCall({ leases: [job.lease], ...(nack || { result: job.result }) });
-          await this.#call(nack ? '/v1/leases/nack' : '/v1/leases/ack', call).catch((e) => onError(e, job));
+          const end = (verb: string, members: object) =>
+            this.#call(`/v1/leases/${verb}`, jsonCall({ leases: [job.lease], ...members }));
+          await (nack ? end('nack', nack) : end('ack', { result: job.result })).catch(async (error) => {
+            onError(error, job);
+            // A result that is too large is a failure of the work.
+            if (nack === null && error.status === 413)
+              await end('nack', { reason: reasonOf(error) }).catch((again) => onError(again, job));
+          });
         }
       }
     };
@@ -176,7 +182,7 @@ export class Dq {
       jsonCall({ result: job.result }); // An invalid one is a failure of the work.
       return null;
     } catch (error) {
-      const reason = (error instanceof Error ? error.message : String(error)).slice(0, 200);
+      const reason = reasonOf(error);
       if (error instanceof Nack) return error.answer.release ? error.answer : { reason, ...error.answer };
       onError(error, job);
       return { reason };
@@ -284,6 +290,7 @@ export async function verify(
   return { webhookId, topic: header('dq-topic'), id, attempt: Number(header('dq-attempt')) };
 }
 
+const reasonOf = (error: unknown) => (error instanceof Error ? error.message : String(error)).slice(0, 200);
 const encode = (text: string) => new TextEncoder().encode(text);
 const fromBase64 = (text: string) => Uint8Array.from(atob(text), (one) => one.charCodeAt(0));
 const jsonType = { 'content-type': 'application/json' };

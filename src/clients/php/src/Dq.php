@@ -124,6 +124,7 @@ final class Dq
                         $nack === null ? $this->ack($job) : $this->nack($job, $nack);
                     } catch (DqError $error) {
                         $onError($error, $job);
+                        $nack === null && $error->status === 413 && $this->failAck($job, $error, $onError);
                     }
                 }
                 $this->keep([]);
@@ -150,6 +151,16 @@ final class Dq
         } catch (\Throwable $error) {
             $onError($error, $job);
             return ['reason' => $error->getMessage()];
+        }
+    }
+
+    /** A result that is too large is a failure of the work. */
+    private function failAck(Job $job, DqError $rejection, callable $onError): void
+    {
+        try {
+            $this->nack($job, ['reason' => $rejection->getMessage()]);
+        } catch (DqError $error) {
+            $onError($error, $job);
         }
     }
 
