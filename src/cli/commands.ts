@@ -11,13 +11,21 @@ export interface CommandModule {
 
 type Load = () => Promise<CommandModule>;
 
+const alerts: Load = () => import('./commands/alerts.ts');
+const help: Load = () => import('./commands/help.ts');
+const leases: Load = () => import('./commands/leases.ts');
+const master: Load = () => import('./commands/master.ts');
+const oneJob: Load = () => import('./commands/one-job.ts');
+const operations: Load = () => import('./commands/operations.ts');
+const store: Load = () => import('./commands/store.ts');
+
 /** In the order of `dq --help`. */
 export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
   'Daemon:': {
     start: () => import('./commands/start.ts'),
-    stop: async () => (await import('./commands/master.ts')).stop,
-    reload: async () => (await import('./commands/master.ts')).reload,
-    restart: async () => (await import('./commands/master.ts')).restart,
+    stop: master,
+    reload: master,
+    restart: master,
     move: () => import('./commands/move.ts'),
     status: () => import('./commands/status.ts'),
     service: () => import('./commands/service.ts'),
@@ -33,24 +41,24 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     ls: () => import('./commands/ls.ts'),
     get: () => import('./commands/get.ts'),
     explain: () => import('./commands/explain.ts'),
-    cancel: async () => (await import('./commands/one-job.ts')).cancel,
-    run: async () => (await import('./commands/one-job.ts')).run,
-    reschedule: async () => (await import('./commands/one-job.ts')).reschedule,
+    cancel: oneJob,
+    run: oneJob,
+    reschedule: oneJob,
     edit: () => import('./commands/edit.ts'),
     dead: () => import('./commands/dead.ts'),
-    clear: () => import('./commands/clear.ts'),
-    op: () => import('./commands/op.ts'),
+    clear: operations,
+    op: operations,
     schedule: () => import('./commands/schedule.ts'),
   },
   'Pulled jobs:': {
     pull: () => import('./commands/pull.ts'),
-    ack: async () => (await import('./commands/leases.ts')).ack,
-    nack: async () => (await import('./commands/leases.ts')).nack,
-    extend: async () => (await import('./commands/leases.ts')).extend,
+    ack: leases,
+    nack: leases,
+    extend: leases,
   },
   'Alerts:': {
-    alerts: async () => (await import('./commands/alerts.ts')).alerts,
-    alert: async () => (await import('./commands/alerts.ts')).alert,
+    alerts,
+    alert: alerts,
   },
   'Operation:': {
     config: () => import('./commands/config.ts'),
@@ -60,9 +68,9 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     audit: () => import('./commands/audit.ts'),
     shard: () => import('./commands/shard.ts'),
     journal: () => import('./commands/journal.ts'),
-    backup: () => import('./commands/backup.ts'),
-    restore: () => import('./commands/restore.ts'),
-    fsck: () => import('./commands/fsck.ts'),
+    backup: store,
+    restore: store,
+    fsck: store,
     migrate: () => import('./commands/migrate.ts'),
     import: () => import('./commands/import.ts'),
   },
@@ -71,8 +79,8 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     bench: () => import('./commands/bench.ts'),
   },
   'This program:': {
-    help: () => import('./commands/help.ts'),
-    version: () => import('./commands/version.ts'),
+    help,
+    version: help,
     completion: () => import('./commands/completion.ts'),
   },
 };

@@ -28,9 +28,11 @@ export async function buildProgram(only: string | null): Promise<Command> {
     .showSuggestionAfterError(false)
     .enablePositionalOptions();
   for (const [group, members] of Object.entries(commandGroups)) {
-    const loads = Object.entries(members).filter(([name]) => only === null || name === only);
+    const needed = Object.entries(members).filter(([name]) => only === null || name === only);
     program.commandsGroup(group);
-    for (const module of await Promise.all(loads.map(([, load]) => load()))) module.register(program);
+    // A module of several commands counts once, by its loader: a bundle makes an object at each import.
+    const loads = new Set(needed.map(([, load]) => load));
+    for (const module of await Promise.all(Array.from(loads, (load) => load()))) module.register(program);
   }
   for (const command of program.commands) complete(command, program);
   return program;

@@ -1,6 +1,19 @@
-import { describe, expect, it, onTestFinished } from 'vitest';
+// What commands print and how they read times: without a daemon.
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { reportExamination } from '../../src/cli/commands/store.ts';
+import { untilReady } from '../../src/cli/daemon/readiness.ts';
+import { Exit, exitCodes } from '../../src/cli/exit.ts';
+import { timeOf } from '../../src/cli/flags.ts';
 import { escapeControls, excerpt, shownInstant, tableOf, withCaret } from '../../src/cli/output/output.ts';
+import { startProgress } from '../../src/cli/output/progress.ts';
+import type { FsckJson } from '../../src/contract/api/store.ts';
 import { parseInstant } from '../../src/core/duration.ts';
+import { useJumpingTime } from '../support/jumping-time.ts';
+
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
 
 /** Columns a terminal gives to a text of ASCII and Chinese. */
 const width = (text: string) => Array.from(text).reduce((sum, c) => sum + (/[⺀-鿿＀-￠]/.test(c) ? 2 : 1), 0);
@@ -87,4 +100,101 @@ describe('excerpt', () => {
     expect(excerpt('😀😀😀', 2)).toBe('😀😀…');
     expect(excerpt('short', 5)).toBe('short');
   });
+});
+
+describe('the times of --since and --until', () => {
+  const now = new Date(2030, 2, 1, 9, 30).getTime();
+
+  it.each([
+    ['today', new Date(2030, 2, 1)],
+    ['Yesterday', new Date(2030, 1, 28)],
+    ['24h', new Date(now - 86_400_000)],
+    ['1h30m', new Date(now - 5_400_000)],
+    ['2030-01-31', new Date(2030, 0, 31)],
+    ['2030-01-31T09:00', new Date(2030, 0, 31, 9)],
+    ['2030-01-31 09:00:05', new Date(2030, 0, 31, 9, 0, 5)],
+    ['2030-01-31T09:00:00+08:00', new Date('2030-01-31T01:00:00Z')],
+    ['1893456000000', new Date('2030-01-01T00:00:00Z')],
+  ] as const)('%s', (text, at) => {
+    expect(timeOf(text, now)).toBe(at.getTime());
+  });
+
+  it.each(['noon', '', 'tomorrow', '2030-02-30', '2030-01-31T25:00', '24', '1893456000', '-1h'])(
+    '%s is not a time',
+    (text) => {
+      expect(timeOf(text, now)).toBeNull();
+    },
+  );
+});
+
+it('progress: without a terminal prints a line every 10 s in which something happened', () => {
+  vi.useFakeTimers();
+  const written: string[] = [];
+  vi.spyOn(process.stderr, 'write').mockImplementation((text) => written.push(String(text)) > 0);
+  const wasTerminal = process.stderr.isTTY;
+  process.stderr.isTTY = false;
+  try {
+    const known = startProgress('requeued', 400);
+    const unknown = startProgress('pushed', null);
+    known.add(100);
+    unknown.add(7);
+    vi.advanceTimersByTime(9_999);
+    expect(written).toEqual([]);
+    vi.advanceTimersByTime(1);
+    known.add(50);
+    unknown.stop();
+    vi.advanceTimersByTime(30_000);
+    known.add(1);
+    known.stop();
+    vi.advanceTimersByTime(60_000);
+    expect(written).toEqual(['dq: 100 of 400 requeued\n', 'dq: 7 pushed\n', 'dq: 150 of 400 requeued\n']);
+  } finally {
+    process.stderr.isTTY = wasTerminal;
+  }
+});
+
+describe('the wait of dq start -d and dq restart', () => {
+  /** A daemon that gives these reasons, then the last answer for ever; null: it is ready. */
+  async function daemonThatSays(reasons: readonly (string | null)[]) {
+    const time = useJumpingTime();
+    const left = [...reasons];
+    const look = async () => {
+      const why = (left.length > 1 ? left.shift() : left[0]) ?? null;
+      return { why, warnings: why === null ? ['careful'] : [] };
+    };
+    const lines: string[] = [];
+    vi.spyOn(process.stderr, 'write').mockImplementation((text) => lines.push(String(text)) > 0);
+    const end = await time.outlast(untilReady('http://127.0.0.1:1', '/nowhere', look));
+    return { end, lines: lines.join('') };
+  }
+
+  it('waits while the daemon reads its registry, and prints each reason once', async () => {
+    expect(
+      await daemonThatSays(['registry: no answer', 'registry: no answer', 'store: starts', null]),
+    ).toEqual({
+      end: null,
+      lines:
+        'dq: not ready yet: registry: no answer\ndq: not ready yet: store: starts\ndq: warning: careful\n',
+    });
+  });
+
+  it('ends with the last reason', async () => {
+    const { end } = await daemonThatSays(['registry: no answer', 'store: ECONNREFUSED']);
+    expect(end).toMatchObject({
+      exitCode: exitCodes.notReady,
+      message: 'the daemon runs, and is not ready: store: ECONNREFUSED',
+    });
+  });
+});
+
+const found = { what: 'live jobs without an open row', count: 1, examples: ['t/a'] };
+
+it('fsck: differences that await an instance break no invariant; others beside them do', () => {
+  const awaiting = { invariant: 'J1', ...found, awaits: ['instance 9 on far'] };
+  const report = (problems: NonNullable<FsckJson['problems']>) => () =>
+    reportExamination({ state: 'done', jobs: 3, problems }, '{}', false);
+  expect(report([])).not.toThrow();
+  expect(report([awaiting])).not.toThrow();
+  expect(report([awaiting, { invariant: 'J3', ...found }])).toThrow(Exit);
+  expect(report([awaiting, { invariant: 'J3', ...found }])).toThrow('1 invariants of the store are broken');
 });

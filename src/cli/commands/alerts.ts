@@ -12,25 +12,17 @@ import { excerpt, printData, printTable, say, shownInstant, words } from '../out
 const excerptMax = 60;
 const detailMax = 160;
 
-export const alerts = {
-  register(program: Command): void {
-    daemonCommand(
-      program,
-      'alerts',
-      'list alerts: incidents, then dead jobs; each newest first',
-      list,
-    ).option('--limit <n>', 'maximum number of rows', '100');
-  },
-};
-
-export const alert = {
-  register(program: Command): void {
-    const family = program.command('alert').description('mail server and hooks of the alerts');
-    daemonCommand(family, 'test', 'send a test alert now to a mail address or a hook', test).argument(
-      '<recipient>',
-    );
-  },
-};
+export function register(program: Command): void {
+  daemonCommand(program, 'alerts', 'list alerts: incidents, then dead jobs; each newest first', list).option(
+    '--limit <n>',
+    'maximum number of rows',
+    '100',
+  );
+  const family = program.command('alert').description('mail server and hooks of the alerts');
+  daemonCommand(family, 'test', 'send a test alert now to a mail address or a hook', test).argument(
+    '<recipient>',
+  );
+}
 
 async function list(flags: DaemonOptions & { readonly limit: string }): Promise<void> {
   const limit = limitOf(flags.limit);

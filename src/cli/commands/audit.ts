@@ -2,17 +2,12 @@
 
 import type { Command } from 'commander';
 import type { AuditEntryJson } from '../../contract/api/audit.ts';
-import { type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
+import { type DaemonOptions, daemonCommand, type Texts } from '../daemon/daemon-options.ts';
 import { printPages } from '../daemon/read-pages.ts';
 import { flagNames, limitOf, timeOption } from '../flags.ts';
 import { excerpt, instantOf } from '../output/output.ts';
 
-interface Flags extends DaemonOptions {
-  readonly topic?: string;
-  readonly actor?: string;
-  readonly since?: string;
-  readonly limit: string;
-}
+type Flags = DaemonOptions & Texts<'topic' | 'actor' | 'since'> & { readonly limit: string };
 
 const detailMax = 160;
 

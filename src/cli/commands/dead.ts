@@ -10,7 +10,14 @@ import { buryReasons } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { OperationKind } from '../../core/operation.ts';
 import type { ApiCall, ApiClient, FlagNames } from '../daemon/api-client.ts';
-import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
+import {
+  ask,
+  clientOf,
+  type DaemonOptions,
+  daemonCommand,
+  type Switches,
+  type Texts,
+} from '../daemon/daemon-options.ts';
 import { runOperation } from '../daemon/long-work.ts';
 import { countJobs, printPages, sayMissing } from '../daemon/read-pages.ts';
 import { Exit, exitCodes } from '../exit.ts';
@@ -18,14 +25,7 @@ import { flagNames, gather, limitOf, timeOption, wholeOf } from '../flags.ts';
 import { agree, excerpt, instantOf, printData, printItems, say } from '../output/output.ts';
 import { startProgress } from '../output/progress.ts';
 
-interface FilterFlags extends DaemonOptions {
-  readonly topic?: string;
-  readonly since?: string;
-  readonly until?: string;
-  readonly reason?: string;
-  readonly lastReason?: string;
-  readonly status?: string;
-}
+type FilterFlags = DaemonOptions & Texts<'topic' | 'since' | 'until' | 'reason' | 'lastReason' | 'status'>;
 
 const excerptMax = 80;
 
@@ -122,13 +122,9 @@ async function groups({ topic, ...flags }: DaemonOptions & Pick<FilterFlags, 'to
   if (!json.complete) say(`dq: only the newest ${json.examined} dead letters are counted`);
 }
 
-interface BulkFlags extends FilterFlags {
-  readonly id?: readonly string[];
-  readonly all?: boolean;
-  readonly dryRun?: boolean;
-  readonly rate?: string;
-  readonly spread?: string;
-}
+type BulkFlags = FilterFlags &
+  Texts<'rate' | 'spread'> &
+  Switches<'all' | 'dryRun'> & { readonly id?: readonly string[] };
 
 /** Flags of an operation by API field name. */
 const operationFlags: FlagNames = {

@@ -1,4 +1,5 @@
 // dq help: shows the help of a command, or a page of the manual (src/manual, which every package carries).
+// dq version: which dq this is; `dq --version` prints the number alone.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -6,9 +7,10 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { unknownName } from '../../core/suggest.ts';
+import { commit, version } from '../../core/version.ts';
 import { commandNames } from '../dq-command.ts';
 import { Exit } from '../exit.ts';
-import { printData, tableOf } from '../output/output.ts';
+import { printData, printRecord, tableOf } from '../output/output.ts';
 import { packageRoot } from '../package-files.ts';
 
 export function register(program: Command): void {
@@ -17,6 +19,17 @@ export function register(program: Command): void {
     .description('show a command or a page of the manual; list both without an argument')
     .argument('[name...]', 'a command (topic add) or a page (retry-rules)')
     .action((words: readonly string[]) => showHelp(program, words));
+  program
+    .command('version')
+    .description('show version, commit, Node and platform')
+    .option('--json', 'one JSON object: {version, commit, node, platform}')
+    .action(showVersion);
+}
+
+function showVersion({ json }: { readonly json?: boolean }): void {
+  const facts = { version, commit, node: process.version, platform: `${process.platform}-${process.arch}` };
+  if (json) printData(JSON.stringify(facts));
+  else printRecord(Object.entries(facts));
 }
 
 async function showHelp(program: Command, words: readonly string[]): Promise<void> {

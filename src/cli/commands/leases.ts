@@ -4,7 +4,13 @@ import type { Command } from 'commander';
 import type { LeaseResultsJson } from '../../contract/api/pull.ts';
 import { messageOf } from '../../core/errors.ts';
 import type { ApiCall } from '../daemon/api-client.ts';
-import { ask, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
+import {
+  ask,
+  type DaemonOptions,
+  daemonCommand,
+  type Switches,
+  type Texts,
+} from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
 import { flagNames } from '../flags.ts';
 import { printData, say } from '../output/output.ts';
@@ -13,47 +19,26 @@ import { readBody } from './push.ts';
 type Verb = 'ack' | 'nack' | 'extend';
 
 /** Flags that are members of the call. */
-interface LeaseFlags extends DaemonOptions {
-  readonly for?: string;
-  readonly result?: string;
-  readonly delay?: string;
-  readonly reason?: string;
-  readonly dead?: boolean;
-  readonly release?: boolean;
-}
+type LeaseFlags = DaemonOptions & Texts<'for' | 'result' | 'delay' | 'reason'> & Switches<'dead' | 'release'>;
 
-export const ack = {
-  register(program: Command): void {
-    leaseCommand(program, 'ack', 'end pulled jobs as done').option(
-      '--result <json>',
-      'reply for the jobs that onDone pushes: JSON, @FILE or -',
-    );
-  },
-};
-
-export const nack = {
-  register(program: Command): void {
-    leaseCommand(program, 'nack', 'end attempts of pulled jobs as failed')
-      .option('--delay <duration>', 'wait before the next attempt; default: the backoff of the topic')
-      .option('--reason <text>', 'reason, kept with the attempt')
-      .option('--dead', 'no further attempt: the jobs become dead letters')
-      .option('--release', 'back in their places, or after --delay; no attempt counted');
-  },
-};
-
-export const extend = {
-  register(program: Command): void {
-    leaseCommand(program, 'extend', 'let leases of pulled jobs end later, and print when').requiredOption(
-      '--for <duration>',
-      'from now on, 1s to 1d',
-    );
-  },
-};
-
-function leaseCommand(program: Command, verb: Verb, description: string): Command {
-  return daemonCommand(program, verb, description, (leases: readonly string[], flags: LeaseFlags) =>
-    answerLeases(verb, leases, flags),
-  ).argument('<lease...>', 'leases of dq pull, at most 1000');
+export function register(program: Command): void {
+  const add = (verb: Verb, description: string): Command =>
+    daemonCommand(program, verb, description, (leases: readonly string[], flags: LeaseFlags) =>
+      answerLeases(verb, leases, flags),
+    ).argument('<lease...>', 'leases of dq pull, at most 1000');
+  add('ack', 'end pulled jobs as done').option(
+    '--result <json>',
+    'reply for the jobs that onDone pushes: JSON, @FILE or -',
+  );
+  add('nack', 'end attempts of pulled jobs as failed')
+    .option('--delay <duration>', 'wait before the next attempt; default: the backoff of the topic')
+    .option('--reason <text>', 'reason, kept with the attempt')
+    .option('--dead', 'no further attempt: the jobs become dead letters')
+    .option('--release', 'back in their places, or after --delay; no attempt counted');
+  add('extend', 'let leases of pulled jobs end later, and print when').requiredOption(
+    '--for <duration>',
+    'from now on, 1s to 1d',
+  );
 }
 
 export const leaseCall = (verb: Verb, json: object): ApiCall => ({

@@ -3,20 +3,13 @@
 import type { Command } from 'commander';
 import type { JobSummaryJson } from '../../contract/api/job.ts';
 import { type JobState, jobStates } from '../../core/job.ts';
-import { type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
+import { type DaemonOptions, daemonCommand, type Texts } from '../daemon/daemon-options.ts';
 import { countJobs, printPages } from '../daemon/read-pages.ts';
 import { flagNames, limitOf, timeOption } from '../flags.ts';
 import { instantOf } from '../output/output.ts';
 
-interface ListFlags extends DaemonOptions {
-  readonly state?: string;
-  readonly id?: string;
-  readonly idPrefix?: string;
-  readonly body?: string;
-  readonly since?: string;
-  readonly until?: string;
-  readonly limit: string;
-}
+type ListFlags = DaemonOptions &
+  Texts<'state' | 'id' | 'idPrefix' | 'body' | 'since' | 'until'> & { readonly limit: string };
 
 export function register(program: Command): void {
   daemonCommand(program, 'ls', 'list jobs: reserved, ready, delayed, dead; each earliest due first', list)

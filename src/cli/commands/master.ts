@@ -26,36 +26,18 @@ const restMs = 60_000;
 /** for the end of a daemon */
 export const endWaitMs = (options.shutdownTimeout.max ?? 0) + restMs;
 
+export function register(program: Command): void {
+  const add = (name: string, description: string): Command =>
+    withDataDirectory(program.command(name).description(description));
+  add('stop', 'stop the daemon; running callbacks finish, other jobs are released')
+    .option('--timeout <duration>', 'time for callbacks to finish; default: shutdownTimeout')
+    .action(stop);
+  add('reload', 'load changed configuration and code without a pause').action(reload);
+  add('restart', 'end the daemon and start it again with the same arguments').action(restart);
+}
+
 /** Waits until the data directory is free. */
-export const stop = {
-  register(program: Command): void {
-    command(program, 'stop', 'stop the daemon; running callbacks finish, other jobs are released')
-      .option('--timeout <duration>', 'time for callbacks to finish; default: shutdownTimeout')
-      .action(stopDaemon);
-  },
-};
-
-/** A daemon in the background starts again with its first arguments; a supervisor starts one in the
- *  foreground. */
-export const restart = {
-  register(program: Command): void {
-    command(program, 'restart', 'end the daemon and start it again with the same arguments').action(
-      restartDaemon,
-    );
-  },
-};
-
-/** Loads the configuration and the code on the disk, and prints the messages of the daemon. */
-export const reload = {
-  register(program: Command): void {
-    command(program, 'reload', 'load changed configuration and code without a pause').action(reloadDaemon);
-  },
-};
-
-const command = (program: Command, name: string, description: string): Command =>
-  withDataDirectory(program.command(name).description(description));
-
-async function stopDaemon(flags: StopFlags): Promise<void> {
+async function stop(flags: StopFlags): Promise<void> {
   const timeoutMs = flags.timeout === undefined ? undefined : durationOf('--timeout', flags.timeout);
   const answered = await askDaemon(
     flags,
@@ -66,7 +48,9 @@ async function stopDaemon(flags: StopFlags): Promise<void> {
   say('dq: stopped');
 }
 
-async function restartDaemon(flags: DaemonFlags): Promise<void> {
+/** A daemon in the background starts again with its first arguments; a supervisor starts one in the
+ *  foreground. */
+async function restart(flags: DaemonFlags): Promise<void> {
   const old = dataDirOf(flags, process.env);
   const jobs = await jobsOn(old);
   let dataDir = old;
@@ -133,7 +117,8 @@ function checkEnd({ exit }: Answered, ...expected: readonly number[]): void {
   if (!expected.includes(exit)) throw new Exit('failed', `the daemon ended with code ${exit}`);
 }
 
-async function reloadDaemon(flags: DaemonFlags): Promise<void> {
+/** Loads the configuration and the code on the disk, and prints the messages of the daemon. */
+async function reload(flags: DaemonFlags): Promise<void> {
   let rejection: string | null = null;
   const answered = await askDaemon(flags, { cmd: 'reload' }, cliLimits.reloadAnswerMs, (answer) => {
     if ('message' in answer) say(`dq: ${answer.message}`);

@@ -17,32 +17,17 @@ interface RescheduleFlags extends DaemonOptions {
   readonly at?: string;
 }
 
-export const cancel = {
-  register(program: Command): void {
-    daemonCommand(program, 'cancel', 'cancel a job', cancelJob).argument('<topic>').argument('<id>');
-  },
-};
+export function register(program: Command): void {
+  const add = (name: string, description: string, action: Parameters<Command['action']>[0]): Command =>
+    daemonCommand(program, name, description, action).argument('<topic>').argument('<id>');
+  add('cancel', 'cancel a job', cancel);
+  add('run', 'deliver a job now; no effect when it is ready or reserved', run);
+  add('reschedule', 'change the time of the next attempt; past attempts still count', reschedule)
+    .option('--delay <duration>', 'wait from now: 30s, 10m, 1h30m')
+    .addOption(atOption('time'));
+}
 
-export const run = {
-  register(program: Command): void {
-    daemonCommand(program, 'run', 'deliver a job now; no effect when it is ready or reserved', runJob)
-      .argument('<topic>')
-      .argument('<id>');
-  },
-};
-
-export const reschedule = {
-  register(program: Command): void {
-    const description = 'change the time of the next attempt; past attempts still count';
-    daemonCommand(program, 'reschedule', description, rescheduleJob)
-      .argument('<topic>')
-      .argument('<id>')
-      .option('--delay <duration>', 'wait from now: 30s, 10m, 1h30m')
-      .addOption(atOption('time'));
-  },
-};
-
-async function cancelJob(topic: string, id: string, flags: DaemonOptions): Promise<void> {
+async function cancel(topic: string, id: string, flags: DaemonOptions): Promise<void> {
   const path = ['v1', 'topics', topic, 'jobs', id];
   const { json } = await ask<ReplyOf<typeof cancelSchema>>(flags, {
     method: 'DELETE',
@@ -52,7 +37,7 @@ async function cancelJob(topic: string, id: string, flags: DaemonOptions): Promi
   say(json.inFlight ? 'dq: cancelled; the running attempt may still finish' : 'dq: cancelled');
 }
 
-async function runJob(topic: string, id: string, flags: DaemonOptions): Promise<void> {
+async function run(topic: string, id: string, flags: DaemonOptions): Promise<void> {
   const path = ['v1', 'topics', topic, 'jobs', id];
   const isReady = await move(flags, { path: [...path, 'run'] });
   if (!isReady || flags.json) return;
@@ -64,7 +49,7 @@ async function runJob(topic: string, id: string, flags: DaemonOptions): Promise<
   if (why !== undefined && isHeld({ code: why })) say(`dq: warning: ${holds[why]}`);
 }
 
-async function rescheduleJob(topic: string, id: string, flags: RescheduleFlags): Promise<void> {
+async function reschedule(topic: string, id: string, flags: RescheduleFlags): Promise<void> {
   const query = { delay: flags.delay, at: flags.at };
   if ((query.delay === undefined) === (query.at === undefined))
     throw new Exit('usage', 'give --delay or --at');

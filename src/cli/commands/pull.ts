@@ -1,23 +1,23 @@
-// dq pull: takes due jobs of a pull topic and prints them, or runs a command for each.
+// dq pull: takes due jobs of a pull topic and prints them. With --exec it takes jobs one by one, runs a command
+// for each, answers its lease by the exit code, and waits for a daemon that does not answer.
+// Invariant: a job that was received is answered, or its lease ends; its command is never ended from here.
 
+import { spawn } from 'node:child_process';
 import type { Command } from 'commander';
 import { contractLimits } from '../../contract/api/limits.ts';
-import type { PulledJson } from '../../contract/api/pull.ts';
+import type { LeaseResultsJson, PulledJobJson, PulledJson } from '../../contract/api/pull.ts';
 import { parseDuration } from '../../core/duration.ts';
-import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
-import { Exit } from '../exit.ts';
+import { messageOf } from '../../core/errors.ts';
+import { sleep, timeoutSignal, wallNow } from '../../runtime/time.ts';
+import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from '../daemon/api-client.ts';
+import { ask, clientOf, type DaemonOptions, daemonCommand, type Texts } from '../daemon/daemon-options.ts';
+import { Exit, exitCodes } from '../exit.ts';
 import { flagNames, wholeOf } from '../flags.ts';
 import { cliLimits } from '../limits.ts';
-import { printData } from '../output/output.ts';
-import { runPuller } from '../run-puller.ts';
+import { escapeControls, printData, say } from '../output/output.ts';
+import { leaseCall } from './leases.ts';
 
-interface PullFlags extends DaemonOptions {
-  readonly max?: string;
-  readonly wait?: string;
-  readonly lease?: string;
-  readonly exec?: string;
-  readonly concurrency?: string;
-}
+type PullFlags = DaemonOptions & Texts<'max' | 'wait' | 'lease' | 'exec' | 'concurrency'>;
 
 export function register(program: Command): void {
   daemonCommand(program, 'pull', 'take due jobs of a pull topic: print them, or run a command', pull)
@@ -75,4 +75,196 @@ async function printJobs(topic: string, flags: PullFlags): Promise<void> {
     waitMs: waiting?.ok ? Math.min(waiting.value, contractLimits.pullWaitMsMax) : 0,
   });
   if (!flags.json) for (const item of json.items) printData(JSON.stringify(item));
+}
+
+interface PullerOptions {
+  /** Finds the daemon again: its address and token may change with a restart. */
+  readonly client: () => ApiClient;
+  readonly topic: string;
+  readonly lease: string | undefined;
+  /** for sh -c */
+  readonly command: string;
+  /** at the same time */
+  readonly commands: number;
+}
+
+/** Exit code of a command that makes its job a dead letter (sysexits.h: EX_DATAERR). */
+const deadExit = 65;
+/** Exit codes of sh for a command that it cannot execute, and that it does not find. Each job would fail. */
+const missingExits: ReadonlySet<number | null> = new Set([126, 127]);
+
+/** Resolves after SIGINT or SIGTERM, when the commands have ended. Throws Exit when dq rejects a pull, and
+ *  when the command cannot run: its job is released. */
+async function runPuller(options: PullerOptions): Promise<void> {
+  const stop = new AbortController();
+  const onSignal = (): void => stop.abort();
+  // Once: a second signal ends this process at once, and its leases end by time.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, onSignal);
+  const puller = new CommandPuller(options, stop.signal);
+  const lines = Array.from({ length: options.commands }, () =>
+    puller.run().catch((error: unknown) => {
+      stop.abort(); // the others finish, too
+      throw error;
+    }),
+  );
+  const failed = (await Promise.allSettled(lines)).find((line) => line.status === 'rejected');
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.removeListener(signal, onSignal);
+  if (failed !== undefined) throw failed.reason;
+}
+
+class CommandPuller {
+  readonly #options: PullerOptions;
+  readonly #stop: AbortSignal;
+  /** whether the last call had no answer: said once */
+  #isLost = false;
+
+  constructor(options: PullerOptions, stop: AbortSignal) {
+    this.#options = options;
+    this.#stop = stop;
+  }
+
+  /** Takes one job after the other until the stop. */
+  async run(): Promise<void> {
+    const { topic, lease } = this.#options;
+    const call: ApiCall = {
+      method: 'POST',
+      path: ['v1', 'topics', topic, 'pull'],
+      query: { wait: `${cliLimits.pullWaitMs}ms`, lease },
+      needs: ['items'],
+      flags: { lease: '--lease' },
+      waitMs: cliLimits.pullWaitMs,
+      signal: this.#stop,
+    };
+    while (!this.#stop.aborted) {
+      const reply = await this.#answered<PulledJson>(call, this.#stop);
+      for (const item of reply?.json.items ?? []) await this.#finish(item, leaseMsOf(item.leaseUntil, reply));
+    }
+  }
+
+  async #finish(item: PulledJobJson, leaseMs: number): Promise<void> {
+    const ended = new AbortController();
+    const extending = this.#extend(item, leaseMs, ended.signal);
+    const { code, reason, isMissing } = await runCommand(this.#options.command, item);
+    ended.abort();
+    await extending;
+    const leases = [item.lease];
+    if (code === 0) return this.#settle(item, 'ack', { leases });
+    if (isMissing) {
+      await this.#settle(item, 'nack', { leases, release: true });
+      throw new Exit(
+        'failed',
+        `the command cannot run (${reason}), so dq pull stops; ${nameOf(item)} is released. Correct --exec`,
+      );
+    }
+    say(`dq: ${nameOf(item)}: ${reason}, attempt ${item.attempt}`);
+    await this.#settle(item, 'nack', { leases, reason, ...(code === deadExit ? { dead: true } : {}) });
+  }
+
+  /** Extends the lease at half of its time until `ended`. */
+  async #extend({ lease, ...item }: PulledJobJson, leaseMs: number, ended: AbortSignal): Promise<void> {
+    const json = { leases: [lease], for: `${Math.max(leaseMs, 1_000)}ms` };
+    const call: ApiCall = { ...leaseCall('extend', json), signal: ended };
+    for (;;) {
+      await sleep(Math.max(leaseMs / 2, cliLimits.pullExtendMsMin), { signal: ended }).catch(() => undefined);
+      if (ended.aborted) return;
+      const reply = await this.#answered<LeaseResultsJson>(call, ended).catch((error: unknown) => {
+        say(`dq: ${nameOf(item)}: cannot extend the lease: ${messageOf(error)}`);
+        return null;
+      });
+      const status = reply?.json.results[0]?.status;
+      if (status !== 409 && status !== 403) continue;
+      // The ack reports the loss.
+      return;
+    }
+  }
+
+  async #settle(item: PulledJobJson, verb: 'ack' | 'nack', json: object): Promise<void> {
+    const over = timeoutSignal(cliLimits.pullSettleMs);
+    while (!over.aborted) {
+      const reply = await this.#answered<LeaseResultsJson>(leaseCall(verb, json), over).catch(
+        (error: unknown) => {
+          say(`dq: ${nameOf(item)}: cannot ${verb} it: ${messageOf(error)}`);
+          return undefined;
+        },
+      );
+      if (reply === undefined) return;
+      const result = reply?.json.results[0];
+      if (result?.status === 200) return;
+      if (result !== undefined && result.status !== 503) {
+        say(`dq: ${nameOf(item)}: cannot ${verb} it: ${result.code ?? result.status}`);
+        return;
+      }
+      await pause(over);
+    }
+    say(`dq: ${nameOf(item)}: no answer to ${verb}; the job comes again when its lease ends`);
+  }
+
+  /** Repeats a call until the daemon answers; null = `over` came first. Throws ApiRefusal and Exit for what a
+   *  repeat cannot mend. */
+  async #answered<T>(call: ApiCall, over: AbortSignal): Promise<ApiReply<T> | null> {
+    while (!over.aborted) {
+      try {
+        const reply = await this.#options.client().call<T>(call);
+        if (this.#isLost) say('dq: the daemon answers again');
+        this.#isLost = false;
+        return reply;
+      } catch (error) {
+        if (over.aborted) return null;
+        if (!mayPass(error)) throw error;
+        if (!this.#isLost) say(`dq: ${messageOf(error)}; trying again`);
+        this.#isLost = true;
+        await pause(over);
+      }
+    }
+    return null;
+  }
+}
+
+function mayPass(error: unknown): boolean {
+  if (error instanceof ApiRefusal) return error.problem.status >= 500 || error.problem.status === 429;
+  if (!(error instanceof Exit)) return false;
+  return error.exitCode === exitCodes.unreachable || error.exitCode === exitCodes.notRunning;
+}
+
+async function pause(over: AbortSignal): Promise<void> {
+  await sleep(cliLimits.pullAgainMs, { signal: over }).catch(() => undefined);
+}
+
+const nameOf = ({ topic, id }: Pick<PulledJobJson, 'topic' | 'id'>): string =>
+  `${topic} ${escapeControls(id)}`;
+
+/** By the daemon's clock, which a reply has in whole seconds: the result is whole seconds, too. */
+function leaseMsOf(leaseUntil: string, reply: ApiReply | null): number {
+  const now = reply?.at ?? wallNow();
+  return Math.floor((Date.parse(leaseUntil) - now) / 1_000) * 1_000;
+}
+
+interface CommandEnd {
+  /** null: ended by a signal, or not started */
+  readonly code: number | null;
+  readonly reason: string;
+  /** no job can be done with this command */
+  readonly isMissing: boolean;
+}
+
+function runCommand(command: string, item: PulledJobJson): Promise<CommandEnd> {
+  return new Promise((resolve) => {
+    const child = spawn('/bin/sh', ['-c', command], {
+      stdio: ['pipe', 'inherit', 'inherit'],
+      env: { ...process.env, DQ_TOPIC: item.topic, DQ_ID: item.id, DQ_ATTEMPT: String(item.attempt) },
+      // Its own process group: Ctrl-C on a terminal ends dq pull, not the commands.
+      detached: true,
+    });
+    child.once('error', (error) =>
+      resolve({ code: null, reason: `cannot start: ${messageOf(error)}`, isMissing: true }),
+    );
+    child.once('close', (code, signal) => {
+      const reason = code === null ? `ended by ${signal}` : `exit ${code}`;
+      resolve({ code, reason, isMissing: missingExits.has(code) });
+    });
+    child.stdin.on('error', () => {}); // a command need not read its input
+    child.stdin.end(
+      item.bodyBase64 === undefined ? (item.body ?? '') : Buffer.from(item.bodyBase64, 'base64'),
+    );
+  });
 }

@@ -4,21 +4,13 @@ import type { Command } from 'commander';
 import type { ScheduleJson } from '../../contract/api/schedule.ts';
 import { createOffsetClock } from '../../core/calendar.ts';
 import { beyondBounds, isJsonType } from '../../core/json-text.ts';
-import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
+import { ask, clientOf, type DaemonOptions, daemonCommand, type Texts } from '../daemon/daemon-options.ts';
 import { readAllPages } from '../daemon/read-pages.ts';
 import { Exit } from '../exit.ts';
 import { flagNames } from '../flags.ts';
 import { printData, printItems, printRecord, printTable, say, shownInstant } from '../output/output.ts';
 
-interface Flags extends DaemonOptions {
-  readonly topic?: string;
-  readonly cron?: string;
-  readonly every?: string;
-  readonly timezone?: string;
-  readonly body?: string;
-  readonly type?: string;
-  readonly missed?: string;
-}
+type Flags = DaemonOptions & Texts<'topic' | 'cron' | 'every' | 'timezone' | 'body' | 'type' | 'missed'>;
 
 const apiFlags = {
   ...flagNames(['topic', 'cron', 'every', 'timezone', 'body', 'missed']),

@@ -12,6 +12,11 @@ export interface DaemonOptions extends DaemonFlags {
   readonly yes?: boolean;
 }
 
+/** Flags that take a value. */
+export type Texts<Name extends string> = { readonly [K in Name]?: string };
+/** Flags that take none. */
+export type Switches<Name extends string> = { readonly [K in Name]?: boolean };
+
 const daemonCommands = new WeakSet<Command>();
 
 /** Adds a command that calls the API. The caller adds its arguments and own options; completeDaemonCommand()

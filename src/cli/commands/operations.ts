@@ -1,16 +1,42 @@
-// dq op: operations, which the daemon works on by itself.
+// dq op, dq clear: bulk work on jobs, which the daemon does by itself.
 
 import type { Command } from 'commander';
 import type { listOperationsSchema, OperationJson } from '../../contract/api/operation.ts';
 import type { ReplyOf } from '../../contract/api/schema.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
-import { instantOf, printData, printItems, say } from '../output/output.ts';
+import { runOperation } from '../daemon/long-work.ts';
+import { Exit } from '../exit.ts';
+import { agree, askFor, instantOf, printData, printItems, say } from '../output/output.ts';
+
+interface ClearFlags extends DaemonOptions {
+  readonly all?: boolean;
+  readonly confirm?: string;
+}
 
 export function register(program: Command): void {
+  const ending = 'end all jobs of a topic, delayed, ready, in flight and dead, without a call';
+  daemonCommand(program, 'clear [topic]', ending, clear)
+    .option('--all', 'the jobs of every topic; asks for the name of the installation (console.label)')
+    .option('--confirm <name>', 'with --all: the name, instead of the question')
+    .option('-y, --yes', 'do not ask');
   const family = program.command('op').description('operations: bulk work on jobs that dq does by itself');
   daemonCommand(family, 'ls', 'list the last operations, newest first', list);
   daemonCommand(family, 'get', 'show an operation', show).argument('<id>');
   daemonCommand(family, 'stop', 'stop an operation; moved jobs stay moved', stopOne).argument('<id>');
+}
+
+async function clear(topic: string | undefined, flags: ClearFlags): Promise<void> {
+  if ((topic === undefined) !== (flags.all === true)) throw new Exit('usage', 'give a topic, or --all');
+  const client = clientOf(flags);
+  const shown = { done: 'ended', flags: { confirm: '--confirm' }, asJson: flags.json };
+  if (topic !== undefined) {
+    await agree(`End all jobs of the topic ${topic}? Nothing brings them back.`, flags.yes);
+    await runOperation(client, { kind: 'clear', filter: { topic } }, shown);
+    return;
+  }
+  const question = 'Type the name of the installation (console.label), or all if it has none:';
+  const confirm = flags.confirm ?? (await askFor(question, '--confirm'));
+  await runOperation(client, { kind: 'clear', all: true, confirm }, shown);
 }
 
 async function list(flags: DaemonOptions): Promise<void> {
