@@ -4,7 +4,7 @@
 // use.
 
 import { join } from 'node:path';
-import { type Config, journalModeOf } from '../config/options.ts';
+import { type Config, journalModeOf, keyPathOf } from '../config/options.ts';
 import { messageOf } from '../core/errors.ts';
 import { parseMysqlUrl } from '../core/url/server-url.ts';
 import type { Store, StoreAdmin } from '../ports/job-store.ts';
@@ -41,11 +41,6 @@ export interface Worker {
   /** Ends this process, which cannot survive an error. */
   readonly end: (reason: string) => void;
   readonly redisSeams?: RedisSeams | undefined;
-}
-
-/** Path of the key file that encrypts secrets and headers of topics. */
-export function keyPathOf({ secretKeyFile, dataDir }: Config): string {
-  return secretKeyFile === '' ? join(dataDir, 'secret.key') : secretKeyFile;
 }
 
 /** The registry in MySQL; null = the registry is embedded. Each process has its own connections, opened at

@@ -5,7 +5,7 @@
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Config, journalModeOf } from '../config/options.ts';
+import { type Config, journalModeOf, keyPathOf } from '../config/options.ts';
 import { messageOf } from '../core/errors.ts';
 import { type MysqlServer, parseMysqlUrl, placeOf } from '../core/url/server-url.ts';
 import type { Registry } from '../ports/registry.ts';
@@ -28,7 +28,7 @@ import { StoreFileRefused } from '../store/sqlite/file/store-file.ts';
 import { untilUsable, whyUnusable } from '../store/sqlite/file/usable-disk.ts';
 import { whyNoHandover } from '../store/sqlite/owner/handover-check.ts';
 import { StoreOwner, type StoreOwnerOptions } from '../store/sqlite/owner/owner.ts';
-import { keyPathOf, redisJobsOf, type Worker } from './adapters.ts';
+import { redisJobsOf, type Worker } from './adapters.ts';
 import { LeftBehindFacts } from './left-behind.ts';
 
 /** What dq-store reaches beside its channel. By default files in the data directory, and a Unix socket. */

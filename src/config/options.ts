@@ -2,6 +2,7 @@
 // `dq config` and the manual's table derive from it.
 
 import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
 import type { JournalMode } from '../core/durability.ts';
 import { limits } from '../core/limits.ts';
 
@@ -372,6 +373,10 @@ export function consolePortOf(config: Config): number {
     server === 0 || server === consolePort || compatPortsOf(config).some(({ port }) => port === consolePort);
   return config['console.port'] ?? (isTaken ? 0 : consolePort);
 }
+
+/** Path of the key file that encrypts secrets and headers of topics. */
+export const keyPathOf = ({ secretKeyFile, dataDir }: Config): string =>
+  secretKeyFile || join(dataDir, 'secret.key');
 
 /** Option values of `profile: small`. */
 const smallProfile: Readonly<Record<string, unknown>> = { 'timer.workers': 0, 'notifier.workers': 1 };

@@ -5,7 +5,7 @@
 import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { type Config, compatPortsOf } from '../config/options.ts';
+import { type Config, compatPortsOf, keyPathOf } from '../config/options.ts';
 import { messageOf } from '../core/errors.ts';
 import { type Finding, findingsOf } from '../core/finding.ts';
 import type { HeldTopics } from '../core/held-topics.ts';
@@ -98,25 +98,24 @@ async function checkHeld(read: () => ReturnType<DaemonReader['held']>): Promise<
   }
 }
 
-function checkPort(host: string, port: number): Promise<Finding> {
+async function checkPort(host: string, port: number): Promise<Finding> {
   const finding = findingsOf('port');
-  if (port === 0) return Promise.resolve(finding('ok', 'port_any'));
+  if (port === 0) return finding('ok', 'port_any');
+  const place = `${host}:${port}`;
+  const error = await tryToListen(host, port);
+  if (error === null) return finding('ok', 'port_free', { place });
+  if (error.code !== 'EADDRINUSE') return finding('failed', 'port_failed', { place, why: messageOf(error) });
+  return (await isDq(host, port))
+    ? finding('warning', 'port_other_dq', { place })
+    : finding('failed', 'port_taken', { place });
+}
+
+/** The error of a server there; null: it would listen. */
+export function tryToListen(host: string, port: number): Promise<NodeJS.ErrnoException | null> {
   return new Promise((resolve) => {
     const server = createServer();
-    const place = `${host}:${port}`;
-    server.once('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EADDRINUSE')
-        resolve(finding('failed', 'port_failed', { place, why: messageOf(error) }));
-      else
-        void isDq(host, port).then((own) =>
-          resolve(
-            own ? finding('warning', 'port_other_dq', { place }) : finding('failed', 'port_taken', { place }),
-          ),
-        );
-    });
-    server.listen({ host, port, exclusive: true }, () => {
-      server.close(() => resolve(finding('ok', 'port_free', { place })));
-    });
+    server.once('error', resolve);
+    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(null)));
   });
 }
 
@@ -137,7 +136,7 @@ function checkFiles(config: Config): Finding[] {
   const finding = findingsOf('store');
   const { dataDir } = config;
   const isEmbedded = config['mysql.url'] === '';
-  const key = config.secretKeyFile || join(dataDir, 'secret.key');
+  const key = keyPathOf(config);
   const jobs = join(dataDir, 'jobs.db');
   const files = isEmbedded ? [jobs, join(dataDir, 'registry.db')] : [jobs];
   if (!files.some((path) => existsSync(path))) return [finding('ok', 'store_later')];

@@ -108,8 +108,7 @@ function whyUnusable(finding: Judge, path: string): Finding | null {
   }
 }
 
-function nearestExisting(path: string): string {
-  let at = path;
-  while (!existsSync(at) && dirname(at) !== at) at = dirname(at);
-  return at;
+/** The path, or its nearest parent that exists. */
+export function nearestExisting(path: string): string {
+  return existsSync(path) || dirname(path) === path ? path : nearestExisting(dirname(path));
 }

@@ -2,9 +2,8 @@
 // Changes nothing: it creates no table and no key.
 
 import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { type Kysely, sql } from 'kysely';
-import type { Config } from '../config/options.ts';
+import { type Config, keyPathOf } from '../config/options.ts';
 import { DqError, messageOf } from '../core/errors.ts';
 import { type Finding, findingsOf } from '../core/finding.ts';
 import { limits } from '../core/limits.ts';
@@ -115,7 +114,7 @@ async function registryIdOf(db: Db): Promise<string | null> {
 
 async function checkRegistry(db: Db, place: string, config: Config): Promise<Finding[]> {
   const what = `the registry in MySQL ${place}`;
-  const keyPath = config.secretKeyFile || join(config.dataDir, 'secret.key');
+  const keyPath = keyPathOf(config);
   try {
     const step = await checkSchema(db, mysqlSchema, what);
     if (step === 0) return [finding('ok', 'schema_later')];

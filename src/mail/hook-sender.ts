@@ -13,7 +13,7 @@ import { openSocket } from '../runtime/dial.ts';
 import { monotonicNow, timeoutSignal, wallNow } from '../runtime/time.ts';
 import { mailLimits } from './limits.ts';
 import { type MailText, oneLine } from './mail-text.ts';
-import type { Answer, BackoffTimes } from './smtp-sender.ts';
+import { type Answer, type BackoffTimes, backoffMs } from './smtp-sender.ts';
 
 interface Pause {
   readonly failures: number;
@@ -56,8 +56,7 @@ export class HookSender {
     if (answer.kind !== 'deferred') this.#pauses.delete(name);
     else if (signal?.aborted !== true) {
       const failures = (this.#pauses.get(name)?.failures ?? 0) + 1;
-      const waitMs = Math.min(this.#times.min * 2 ** Math.min(failures - 1, 30), this.#times.max);
-      this.#pauses.set(name, { failures, until: monotonicNow() + waitMs });
+      this.#pauses.set(name, { failures, until: monotonicNow() + backoffMs(this.#times, failures) });
     }
     return answer;
   }

@@ -145,6 +145,10 @@ export interface BackoffTimes {
   readonly max: number;
 }
 
+/** ms to wait after `failures` (1 or more) in a row */
+export const backoffMs = ({ min, max }: BackoffTimes, failures: number): number =>
+  Math.min(min * 2 ** Math.min(failures - 1, 30), max);
+
 /** Sends the mails of this process, and stops all of them for a while after a failure of the mail server or
  *  of the way to it. Each failure in a row doubles the pause, from `min` to `max` ms. */
 export class MailCircuitBreaker {
@@ -173,7 +177,7 @@ export class MailCircuitBreaker {
 
   /** ms to wait after `failures` (1 or more) in a row */
   backoffMs(failures: number): number {
-    return Math.min(this.#times.min * 2 ** Math.min(failures - 1, 30), this.#times.max);
+    return backoffMs(this.#times, failures);
   }
 
   async send(mail: Mail, signal: AbortSignal): Promise<Answers> {

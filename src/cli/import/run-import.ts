@@ -9,10 +9,9 @@ import { type DaemonFlags, findDaemon } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';
 import { agree, printData, printTable, say } from '../output/output.ts';
 import { startProgress } from '../output/progress.ts';
-import { type ImportParts, importJobs } from './import-jobs.ts';
+import { type Count, countNames, type ImportParts, importJobs, JobReport } from './import-jobs.ts';
 import { ImportState } from './import-state.ts';
 import { importTopics, KnownTopics, type TopicResult } from './import-topics.ts';
-import { type Count, countNames, JobReport } from './job-report.ts';
 import { type JobSettingFlags, type JobSettings, jobSettingsOf } from './job-settings.ts';
 import type { Source, SourceTopic } from './source.ts';
 

@@ -42,23 +42,13 @@ export function startAgain(start: {
   };
 }
 
-/** `host port` of the running daemon, of its console, and of its other ports, for the check. Not arguments:
- *  users do not set them. Without the prefix DQ_, which options have. */
-const listeningVariable = 'RUNNING_DQ_LISTENS_ON';
-const consoleVariable = 'RUNNING_DQ_CONSOLE_ON';
-const compatVariable = 'RUNNING_DQ_COMPAT_ON';
+/** The ports of the running daemon in JSON, for the check. Not an argument: users do not set it. Without the
+ *  prefix DQ_, which options have. */
+const listeningVariable = 'RUNNING_DQ_LISTENS';
 
-/** null = unset. */
+/** null = not known. */
 export function listeningDaemon(env: Readonly<Record<string, string | undefined>>): Listening | null {
-  const server = placeIn(env[listeningVariable]);
-  const console = placeIn(env[consoleVariable]);
-  const compat = (env[compatVariable] ?? '').split(',').flatMap((text) => placeIn(text) ?? []);
-  return server === null ? null : { ...server, ...(console === null ? {} : { console }), compat };
-}
-
-function placeIn(text = ''): { readonly host: string; readonly port: number } | null {
-  const [, host, port] = /^(\S+) (\d+)$/.exec(text) ?? [];
-  return host === undefined ? null : { host, port: Number(port) };
+  return JSON.parse(env[listeningVariable] ?? 'null') as Listening | null;
 }
 
 /** Reason for which a start would end; null = none. */
@@ -67,18 +57,9 @@ async function whyStartFails(
   cwd: string,
   listening: Listening | null,
 ): Promise<string | null> {
-  const { [listeningVariable]: _, [consoleVariable]: __, [compatVariable]: ___, ...env } = process.env;
-  const { console, compat = [] } = listening ?? {};
   const child = spawn(process.execPath, command, {
     cwd,
-    env: {
-      ...env,
-      ...(listening === null ? {} : { [listeningVariable]: `${listening.host} ${listening.port}` }),
-      ...(console === undefined ? {} : { [consoleVariable]: `${console.host} ${console.port}` }),
-      ...(compat.length === 0
-        ? {}
-        : { [compatVariable]: compat.map(({ host, port }) => `${host} ${port}`).join(',') }),
-    },
+    env: { ...process.env, [listeningVariable]: JSON.stringify(listening) },
     stdio: ['ignore', 'ignore', 'pipe'],
     timeout: cliLimits.startCheckMs,
     killSignal: 'SIGKILL',

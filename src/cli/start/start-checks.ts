@@ -6,15 +6,17 @@
 
 import { lookup } from 'node:dns/promises';
 import { accessSync, constants, existsSync, statSync } from 'node:fs';
-import { createServer, isIPv4 } from 'node:net';
+import { isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Kysely } from 'kysely';
-import { type Config, compatPortOptions, compatPortsOf, options } from '../../config/options.ts';
+import { type Config, compatPortOptions, compatPortsOf, keyPathOf, options } from '../../config/options.ts';
 import { DqError, messageOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { noShards, type ShardList } from '../../core/shard-list.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
+import { tryToListen } from '../../doctor/daemon.ts';
+import { nearestExisting } from '../../doctor/directories.ts';
 import { askMaster } from '../../master/control/control-client.ts';
 import type { Listening } from '../../master/main.ts';
 import { StoreError } from '../../ports/store-error.ts';
@@ -95,11 +97,6 @@ function whyNotWritable(path: string, sentence: string): string | null {
   }
 }
 
-/** The nearest directory above that exists. */
-function nearestExisting(path: string): string {
-  return existsSync(path) || dirname(path) === path ? path : nearestExisting(dirname(path));
-}
-
 /** A console port that is not set does not end a start: the console takes a free one. */
 async function checkPorts(config: Config, running: Listening | null): Promise<string | null> {
   const console = config['console.enabled'] ? config['console.port'] : null;
@@ -144,15 +141,6 @@ async function checkPort(
   return null;
 }
 
-/** Returns the error, or null. */
-function tryToListen(host: string, port: number): Promise<NodeJS.ErrnoException | null> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.once('error', resolve);
-    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(null)));
-  });
-}
-
 /** The first address of a name, on which a server listens; the name itself when it has none. */
 async function addressOf(host: string): Promise<string> {
   return lookup(host).then(
@@ -170,7 +158,7 @@ function addressesUnder(address: string): readonly string[] {
 
 /** Throws the error with which the start would end. */
 async function checkRegistry(config: Config): Promise<string | null> {
-  const keyPath = config.secretKeyFile || join(config.dataDir, 'secret.key');
+  const keyPath = keyPathOf(config);
   const server = parseMysqlUrl(config['mysql.url']);
   if (server.ok) {
     const { MysqlConnections } = await import('../../registry/sql/mysql/mysql-pool.ts');

@@ -5,7 +5,7 @@
 import { existsSync, type Stats, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
-import type { Config } from '../../config/options.ts';
+import { type Config, keyPathOf } from '../../config/options.ts';
 import { DqError, messageOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { everyTopic, type Scope, scopes, tokenNamePattern } from '../../core/token.ts';
@@ -118,8 +118,8 @@ async function lockOf(dataDir: string): Promise<DirectoryLock> {
 }
 
 async function openRegistry(config: Config): Promise<Registry> {
-  const { dataDir, secretKeyFile } = config;
-  const keyPath = secretKeyFile === '' ? join(dataDir, 'secret.key') : secretKeyFile;
+  const { dataDir } = config;
+  const keyPath = keyPathOf(config);
   const warn = (sentence: string) => void process.stderr.write(`dq: warning: ${sentence}\n`);
   const server = parseMysqlUrl(config['mysql.url']);
   if (!server.ok)
