@@ -269,7 +269,7 @@ describe('the file', () => {
 
   it('sql/sqlite/registry.sql creates what the migrations create', async () => {
     const script = readFileSync(resolve(import.meta.dirname, '../../sql/sqlite/registry.sql'), 'utf8');
-    expect(script).toBe(registrySchemaScript()); // else: npx tsx scripts/render-schema.ts
+    expect(script).toBe(registrySchemaScript()); // else: npm run docs
     const schemaOf = (database: Database) =>
       database.prepare('SELECT type, name, sql FROM sqlite_master ORDER BY name').all();
     await open();

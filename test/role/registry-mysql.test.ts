@@ -122,7 +122,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
     const script = resolve(import.meta.dirname, '../../sql/mysql/dq.sql');
 
     it('sql/mysql/dq.sql is repeatable, and creates what the migrations create', async () => {
-      expect(readFileSync(script, 'utf8')).toBe(mysqlSchemaScript()); // else: npx tsx scripts/render-schema.ts
+      expect(readFileSync(script, 'utf8')).toBe(mysqlSchemaScript()); // else: npm run docs
       await open();
       const migrated = await schema();
       expect(migrated).not.toHaveLength(0);

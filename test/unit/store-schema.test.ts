@@ -1,20 +1,12 @@
-// Tests that sql/sqlite/jobs.sql equals the schema that dq creates.
+// Tests the schema of jobs.db; sql/sqlite/jobs.sql is compared in manual.test.ts.
 
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type Database, openDatabase, pragma } from '../../src/runtime/database.ts';
 import { JobCounts } from '../../src/store/sqlite/engine/job-counts.ts';
 import type { TransactionContext } from '../../src/store/sqlite/engine/transaction-context.ts';
 import { applicationId, layoutVersion, schema } from '../../src/store/sqlite/file/schema.ts';
 
-const file = join(import.meta.dirname, '../../sql/sqlite/jobs.sql');
-
-describe('sql/sqlite/jobs.sql', () => {
-  it('is the schema that dq creates', () => {
-    expect(readFileSync(file, 'utf8')).toBe(schema);
-  });
-
+describe('schema of jobs.db', () => {
   it('marks the file with its application and layout', () => {
     const db = openDatabase(':memory:');
     db.exec(schema);

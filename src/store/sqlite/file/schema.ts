@@ -1,5 +1,5 @@
 // Defines the layout of jobs.db: tables, the numbers stored for words, the file's identification.
-// scripts/render-schema.ts writes the same text to sql/sqlite/jobs.sql for manual use; a test compares both.
+// `npm run docs` writes the same text to sql/sqlite/jobs.sql for manual use; a test compares both.
 // It is a module, because bundles, test runners and TypeScript loaders all support modules but no other kind
 // of file.
 
