@@ -11,6 +11,7 @@ import {
   type Rule,
   ruleValues,
 } from '../src/core/rule/reply-rule.ts';
+import { words } from '../test/support/words.ts';
 import { Dice } from './dice.ts';
 import { failUsage, readFlags } from './flags.ts';
 
@@ -113,68 +114,18 @@ function expectAnswer(source: string, reply: ReplyView, answer: boolean): void {
 }
 
 const operators = ['==', '!=', '===', '!==', '<', '<=', '>', '>='];
-const steps = [
-  'a',
-  'b',
-  'code',
-  'data',
-  '0',
-  '1',
-  '00',
-  'length',
-  '__proto__',
-  'constructor',
-  '返回',
-  'a b',
-  '-1',
-];
+const steps = [...words`a b code data 0 1 00 length __proto__ constructor 返回`, 'a b', '-1'];
 const literals = [
-  ...['0', '-0', '1', '200', '-1.5', '.5', '1.', '1e3', '1e999', '-1e999', '123456789012345678901234567890'],
-  ...['true', 'FALSE', 'Null', "''", "'0'", "'abc'", "'1e3'", "' 1'", "'it\\'s'", "'返回失败'", "'{res.a}'"],
+  ...words`0 -0 1 200 -1.5 .5 1. 1e3 1e999 -1e999 123456789012345678901234567890 true FALSE Null`,
+  ...["''", "'0'", "'abc'", "'1e3'", "' 1'", "'it\\'s'", "'返回失败'", "'{res.a}'"],
   ...['"a\\n"', '"\\u{1F600}"', '"$x"', '"\\""', "'INF'", "'1.0E+15x'"],
 ];
 const scraps = [
-  ...[
-    '(',
-    ')',
-    '!',
-    '&&',
-    '||',
-    '&',
-    '|',
-    '=',
-    '<>',
-    '<=>',
-    '{',
-    '}',
-    "'",
-    '"',
-    '\\',
-    '.',
-    ',',
-    ';',
-    '+',
-    '-',
-    '_',
-  ],
-  ...['and', 'or', 'xor', 'not', 'res', 'res.a', '{res}', '{}', '{res.}', '{res..a}', '{header}', '{foo}'],
-  ...[
-    '0x1A',
-    '007',
-    '1_000',
-    '1e',
-    'eval(1)',
-    '$a',
-    '/*',
-    '//',
-    '\0',
-    '\n',
-    '\u00a0',
-    '\u3000',
-    '\ud800',
-    '😀',
-    '“',
-  ],
+  ...words`( ) ! && || & | = <> <=> { } ' "`,
+  '\\',
+  ...words`. , ; + - _ and or xor not res res.a {res} {} {res.} {res..a} {header} {foo}`,
+  ...words`0x1A 007 1_000 1e eval(1) $a /* //`,
+  ...['\0', '\n', '\u00a0', '\u3000', '\ud800', '😀', '“'],
 ];
 
 /** `wellFormed`: the parser may reject it only for a limit. */
@@ -264,41 +215,14 @@ function jsonOf(dice: Dice, depth: number): string {
   return `{${items.map((item) => `${JSON.stringify(dice.pick(steps))}:${item}`).join(',')}}`;
 }
 
-function scalarOf(dice: Dice): string {
-  const texts = [
-    '',
-    '0',
-    '1',
-    ' 1',
-    '1 ',
-    '200',
-    '2e2',
-    'abc',
-    '返回失败',
-    '😀',
-    '\ue000',
-    '0x1A',
-    '1e999',
-    '.',
-    '-0',
-  ];
-  return dice.chance(0.5)
-    ? JSON.stringify(dice.pick(texts))
-    : dice.pick([
-        'null',
-        'true',
-        'false',
-        '0',
-        '-0',
-        '1',
-        '200',
-        '2.5',
-        '1e15',
-        '1e999',
-        '-1e999',
-        '0.00001',
-      ]);
-}
+const scalarTexts = [
+  ...['', '0', '1', ' 1', '1 ', ...words`200 2e2 abc 返回失败 😀`],
+  ...['\ue000', ...words`0x1A 1e999 . -0`],
+];
+const scalars = words`null true false 0 -0 1 200 2.5 1e15 1e999 -1e999 0.00001`;
+
+const scalarOf = (dice: Dice): string =>
+  dice.chance(0.5) ? JSON.stringify(dice.pick(scalarTexts)) : dice.pick(scalars);
 
 /** Replies that a random generator seldom makes: deep, long, broken. Each fits into a reply. */
 function fixedReplies(): readonly string[] {
@@ -306,21 +230,8 @@ function fixedReplies(): readonly string[] {
     open.repeat(n) + core + close.repeat(n);
   const both = (a: string, b = a) => `{"a":${a},"b":${b}}`;
   return [
-    ...[
-      '',
-      ' ',
-      'null',
-      '5',
-      '"x"',
-      '[]',
-      '{}',
-      'OK',
-      '{"a":1',
-      "{'a':1}",
-      '\ufeff{"a":1}',
-      '\0',
-      '<html></html>',
-    ],
+    ...['', ' ', ...words`null 5 "x" [] {} OK {"a":1 {'a':1}`],
+    ...['\ufeff{"a":1}', '\0', '<html></html>'],
     both(fill(7_000, '[', '1', ']'), fill(7_000, '[', '"1"', ']')),
     both(fill(4_000, '{"a":', '1', '}')),
     fill(32_000, '[', '', ']'),

@@ -1,6 +1,16 @@
-// Judges one job of a history by what dq promises.
+// Judges the jobs of a history by what dq promises. An end and its outcome job are stored both or neither, and
+// one end pushes at most one.
 import type { EventOf, Run } from './history.ts';
-import { type Call, type Cancel, type Fault, isPush, type Job, overlaps, type Push } from './jobs.ts';
+import {
+  type Call,
+  type Cancel,
+  type Fault,
+  isPush,
+  type Job,
+  type OutcomeJob,
+  overlaps,
+  type Push,
+} from './jobs.ts';
 import type { StorePromise } from './promise.ts';
 
 /** Violations of a promise. */
@@ -56,11 +66,11 @@ const recoverMs = 3_000;
 /** A request of a killed notifier can wait in the receiver's socket, and the receiver can be slow to log. */
 const arrivalLagMs = 500;
 /** A lease and a healing last less: a healing does not know the attempts from before the loss. */
-export const healingMs = 120_000;
+const healingMs = 120_000;
 /** Calls that killed the notifier before a job is a dead letter with the reason `poison`. */
 const poisonStrikes = 5;
 
-export const isSuccess = ({ answer }: Call) => answer !== null && answer.status >= 200 && answer.status < 300;
+const isSuccess = ({ answer }: Call) => answer !== null && answer.status >= 200 && answer.status < 300;
 
 export function judgeJob(job: Job, circumstances: Circumstances): readonly Finding[] {
   const findings: Finding[] = [];
@@ -98,7 +108,7 @@ function judgeAnswer({ event, result }: Push | Cancel, { faults, promise }: Circ
 }
 
 /** Later pushes and cancels that ended this push, or may have done so. */
-export function* endsOf(job: Job, push: Push, { promise, faults }: Circumstances): Generator<Push | Cancel> {
+function* endsOf(job: Job, push: Push, { promise, faults }: Circumstances): Generator<Push | Cancel> {
   for (const op of job.ops.slice(job.ops.indexOf(push) + 1)) {
     const { event, result } = op;
     if (event.kind === 'push' && event.mode === 'keep') continue;
@@ -143,7 +153,7 @@ const strikes = (faults: readonly Fault[]): number =>
   faults.filter(({ repeats, isEffective }) => repeats && isEffective).length;
 
 /** A change that was answered at this time may be undone. */
-export function isUndone(at: number, { lossMs }: StorePromise, faults: readonly Fault[]): boolean {
+function isUndone(at: number, { lossMs }: StorePromise, faults: readonly Fault[]): boolean {
   return lossMs > 0 && overlaps(faults, 'loses', at, at + lossMs);
 }
 
@@ -241,5 +251,73 @@ function judgeCallsAfterEnd(
         `${push.event.tag}: call ${call.call}, ${Math.round(call.at - result.at)} ms after ${event.kind} ${event.op} with inFlight ${result.inFlight}`,
       );
     }
+  }
+}
+
+export function judgeOutcomes(
+  pushed: readonly Job[],
+  outcomes: readonly OutcomeJob[],
+  circumstances: Circumstances,
+): readonly Finding[] {
+  const following = new Map<string, OutcomeJob[]>();
+  for (const job of outcomes)
+    following.set(job.follows.tag, [...(following.get(job.follows.tag) ?? []), job]);
+  const findings: Finding[] = [];
+  for (const job of [...pushed, ...outcomes])
+    for (const push of job.ops.filter(isPush)) {
+      const its = following.get(push.event.tag) ?? [];
+      following.delete(push.event.tag);
+      findings.push(...judgePush(job, push, its, circumstances));
+    }
+  for (const [tag, [first]] of following)
+    findings.push({
+      verdict: 'unexpected',
+      id: first?.id ?? '',
+      text: `an outcome job of ${tag}, never pushed`,
+    });
+  return findings;
+}
+
+function* judgePush(
+  job: Job,
+  push: Push,
+  following: readonly OutcomeJob[],
+  circumstances: Circumstances,
+): Generator<Finding> {
+  const { run, promise, faults } = circumstances;
+  const { tag, topic, fate } = push.event;
+  const calls = job.calls.filter(({ event }) => event.tag === tag);
+  const success = calls.find(isSuccess);
+  const isStored = push.result?.kind === 'pushed' && !push.result.duplicate;
+  // A later push or cancel may have taken the job away before its end was written.
+  const isLast = [...endsOf(job, push, circumstances)].length === 0;
+  const isEnded = isStored && isLast && (success !== undefined || job.dead !== null);
+  const endedAt = calls.at(-1)?.event.at ?? push.event.at;
+  const next = run.outcomes[topic];
+  if (isEnded && next !== undefined && following.length === 0)
+    yield {
+      ...{ verdict: isUndone(endedAt, promise, faults) ? 'lostByFault' : 'lost', id: job.id },
+      text: `the end of ${tag} has pushed no job`,
+    };
+  const [first, ...more] = following;
+  for (const { id, calls: later } of more) {
+    const at = later[0]?.event.at ?? endedAt;
+    // After a loss of the store an end can run again.
+    const isExplained =
+      isUndone(endedAt, promise, faults) ||
+      (promise.putsBack && overlaps(faults, 'loses', endedAt - healingMs, at));
+    yield {
+      ...{ verdict: isExplained ? 'duplicatedByFault' : 'duplicated', id },
+      text: `the end of ${tag} has pushed ${first?.id} and ${id}`,
+    };
+  }
+  for (const { id, follows, ops, calls: its } of following) {
+    const at = its[0]?.event.at ?? 0;
+    const hasEndedSo = follows.isDead
+      ? (fate !== 'done' && fate !== 'flaky') || job.dead?.reason === 'poison'
+      : success?.answer != null && success.answer.at < at;
+    const isNamed = ops.filter(isPush)[0]?.event.topic === next;
+    if (!hasEndedSo || !isNamed)
+      yield { verdict: 'unexpected', id, text: `an outcome job of ${tag}, which had not ended so` };
   }
 }

@@ -2,6 +2,7 @@
 // damaged bytes. Sends nothing. Topics that they create have callbacks to ports of this machine without a
 // listener.
 
+import { words } from '../../test/support/words.ts';
 import type { Dice } from '../dice.ts';
 
 export interface Description {
@@ -44,26 +45,7 @@ const plain: Readonly<Record<string, readonly string[]>> = {
   since: ['2001-01-01T00:00:00Z', '2040-01-01T00:00:00Z'],
   until: ['2001-01-01T00:00:00Z', '2040-01-01T00:00:00Z'],
 };
-const odd = [
-  '',
-  '%',
-  '%zz',
-  '%ff',
-  '%c0%80',
-  '+',
-  ' ',
-  '\0',
-  '%00',
-  '[]',
-  '{}',
-  'null',
-  'é',
-  '#',
-  '&',
-  '=',
-  "'",
-  '%2e%2e',
-];
+const odd = ['', ...words`% %zz %ff %c0%80 +`, ' ', '\0', ...words`%00 [] {} null é # & = ' %2e%2e`];
 
 /** Good values of JSON members. Random rules, addresses and limits are wrong often enough. */
 const values: Readonly<Record<string, readonly string[]>> = {
@@ -87,21 +69,7 @@ const values: Readonly<Record<string, readonly string[]>> = {
   to: ['"a@b.c"', '"a"'],
 };
 const needed = ['topic', 'callbackUrl', 'body', 'rule', 'to'];
-const oddValues = [
-  'null',
-  'true',
-  '0',
-  '-1',
-  '1e999',
-  '9007199254740993',
-  '""',
-  '"\\ud800"',
-  '"\\u0000"',
-  '[]',
-  '{}',
-  '[[]]',
-  '{"__proto__":1}',
-];
+const oddValues = words`null true 0 -1 1e999 9007199254740993 "" "\ud800" "\u0000" [] {} [[]] {"__proto__":1}`;
 
 export class RequestMaker {
   readonly #dice: Dice;

@@ -7,7 +7,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { tryPorts } from './free-port.ts';
-import { ServerProcess } from './server-process.ts';
+import { ServerProcess, StartedServer } from './server-process.ts';
 import { makeDirectory } from './temporary-root.ts';
 
 export interface ActivemqOptions {
@@ -19,26 +19,17 @@ export interface ActivemqOptions {
   readonly failsAtLimit?: boolean;
 }
 
-export class ActivemqServer {
-  readonly process: ServerProcess;
+export class ActivemqServer extends StartedServer {
   readonly user = 'dq';
   readonly password: string;
 
   constructor(process: ServerProcess, password: string) {
-    this.process = process;
+    super(process);
     this.password = password;
-  }
-
-  get port(): number {
-    return this.process.port;
   }
 
   get url(): string {
     return `stomp://${this.user}:${this.password}@127.0.0.1:${this.port}`;
-  }
-
-  stop(): Promise<void> {
-    return this.process.stop();
   }
 }
 

@@ -5,7 +5,7 @@ import { access, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { findProgram } from './binaries.ts';
 import { tryPorts } from './free-port.ts';
-import { runTool, ServerProcess } from './server-process.ts';
+import { runTool, ServerProcess, StartedServer } from './server-process.ts';
 import { makeDirectory, removeDirectory } from './temporary-root.ts';
 
 export interface MariadbOptions {
@@ -16,17 +16,7 @@ export interface MariadbOptions {
   readonly templateIn?: string;
 }
 
-export class MariadbServer {
-  readonly process: ServerProcess;
-
-  constructor(process: ServerProcess) {
-    this.process = process;
-  }
-
-  get port(): number {
-    return this.process.port;
-  }
-
+export class MariadbServer extends StartedServer {
   /** URL of a database, for a user made by createUser or for root, who has no password */
   url(database: string, user = 'root', password = ''): string {
     const who = password === '' ? user : `${user}:${encodeURIComponent(password)}`;
@@ -50,10 +40,6 @@ export class MariadbServer {
   async createDatabase(name: string): Promise<string> {
     await this.run(`CREATE DATABASE ${name}`);
     return this.url(name);
-  }
-
-  stop(): Promise<void> {
-    return this.process.stop();
   }
 }
 

@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto';
 import { chmodSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { tryPorts } from './free-port.ts';
-import { runTool, ServerProcess } from './server-process.ts';
+import { runTool, ServerProcess, StartedServer } from './server-process.ts';
 import { makeDirectory } from './temporary-root.ts';
 
 export interface RabbitmqOptions {
@@ -17,20 +17,15 @@ export interface RabbitmqOptions {
   readonly config?: readonly string[];
 }
 
-export class RabbitmqServer {
-  readonly process: ServerProcess;
+export class RabbitmqServer extends StartedServer {
   /** null without `tls` */
   readonly tlsPort: number | null;
   readonly #control: Control;
 
   constructor(process: ServerProcess, tlsPort: number | null, control: Control) {
-    this.process = process;
+    super(process);
     this.tlsPort = tlsPort;
     this.#control = control;
-  }
-
-  get port(): number {
-    return this.process.port;
   }
 
   /** for both protocols; guest may do everything in the virtual host `/` */
@@ -62,10 +57,6 @@ export class RabbitmqServer {
     await this.ask(
       `ok = rabbit_auth_backend_internal:set_permissions(${user}, <<"/">>, ${patterns}, <<"test">>)`,
     );
-  }
-
-  stop(): Promise<void> {
-    return this.process.stop();
   }
 }
 

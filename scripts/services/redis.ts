@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { tryPorts } from './free-port.ts';
-import { ServerProcess } from './server-process.ts';
+import { ServerProcess, StartedServer } from './server-process.ts';
 import { makeDirectory } from './temporary-root.ts';
 
 /** Paths of PEM files. The servers of a group trust the authority in each other. */
@@ -22,17 +22,12 @@ export interface RedisOptions {
   readonly certificate?: ServerCertificate | undefined;
 }
 
-export class RedisServer {
-  readonly process: ServerProcess;
+export class RedisServer extends StartedServer {
   readonly #access: Access;
 
   constructor(process: ServerProcess, access: Access) {
-    this.process = process;
+    super(process);
     this.#access = access;
-  }
-
-  get port(): number {
-    return this.process.port;
   }
 
   /** `redis://127.0.0.1:6380`, with its password; `rediss://` with TLS */
@@ -46,10 +41,6 @@ export class RedisServer {
    *  reply. */
   ask(...command: string[]): Promise<string> {
     return askRedis(this.port, command, this.#access);
-  }
-
-  stop(): Promise<void> {
-    return this.process.stop();
   }
 }
 

@@ -161,6 +161,23 @@ export class ServerProcess {
   }
 }
 
+/** A server that tests and benchmarks start: the part that all kinds share. */
+export class StartedServer {
+  readonly process: ServerProcess;
+
+  constructor(process: ServerProcess) {
+    this.process = process;
+  }
+
+  get port(): number {
+    return this.process.port;
+  }
+
+  stop(): Promise<void> {
+    return this.process.stop();
+  }
+}
+
 /** kill() returns before all threads of the process have stopped. */
 async function untilStopped(pid: number): Promise<void> {
   while (!/^State:\s+T/m.test(await readFile(`/proc/${pid}/status`, 'utf8'))) await sleep(1);

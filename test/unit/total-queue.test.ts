@@ -2,7 +2,7 @@
 // run that shows nothing.
 import { describe, expect, it } from 'vitest';
 import { Dice } from '../../scripts/dice.ts';
-import { check, type Verdict } from '../../scripts/faults/check.ts';
+import { check, grownRoles, type Verdict } from '../../scripts/faults/check.ts';
 import type { VerdictName } from '../../scripts/faults/check-job.ts';
 import {
   type Event,
@@ -11,7 +11,6 @@ import {
   parseHistory,
   type Run,
 } from '../../scripts/faults/history.ts';
-import { grownRoles } from '../../scripts/faults/memory.ts';
 import { planFaults } from '../../scripts/faults/plan.ts';
 import { promiseOf, type Storage } from '../../scripts/faults/promise.ts';
 import { timelineOf } from '../../scripts/faults/report.ts';
