@@ -82,7 +82,10 @@ describe('ApiClient', () => {
     // Port 1 (tcpmux) has no server and is never assigned.
     const closed = 'http://127.0.0.1:1';
     const call = { method: 'GET', path: ['x'] } as const;
-    expect((await failureOf(clientOf(closed).call(call))).exitCode).toBe(69);
+    expect(await failureOf(clientOf(closed).call(call))).toMatchObject({
+      exitCode: 69,
+      message: expect.stringMatching(/; nothing listens there: start dq, or name another address by --url$/),
+    });
     expect((await failureOf(clientOf(closed, process.pid).call(call))).exitCode).toBe(69);
     // Beyond the largest pid of Linux: never a process.
     expect((await failureOf(clientOf(closed, 4_194_305).call(call))).exitCode).toBe(3);

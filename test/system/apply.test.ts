@@ -383,18 +383,6 @@ schedules: { daily: { topic: a, every: 10m, timezone: Asia/Shanghai, body: { n: 
 
   it.each([
     [
-      'a misspelt member',
-      `topics:\n  a:\n    callbackUrl: ${callbackUrl}\n    retryif: x`,
-      '4:5',
-      'retryif: unknown field; did you mean retryIf?',
-    ],
-    [
-      'a variable that is not set',
-      `topics:\n  a:\n    callbackUrl: ${callbackUrl}\n    secret: \${NOPE}`,
-      '4:5',
-      'secret: NOPE is not set',
-    ],
-    [
       'a masked header without a value',
       `topics:\n  a: { callbackUrl: "${callbackUrl}", headers: { x-b: "***" } }`,
       '2:63',

@@ -139,25 +139,6 @@ it('explain: a reason of all notifiers is one line, others name the notifiers; a
   );
 });
 
-it('an address where nothing listens: says what to do', async () => {
-  const run = await runDq(['topic', 'ls', '--url', 'http://127.0.0.1:1']);
-  expect(run.code).toBe(69);
-  expect(run.stderr).toMatch(
-    /127\.0\.0\.1:1; nothing listens there: start dq, or name another address by --url\n$/,
-  );
-});
-
-it('a token helps only where the API asks for one', async () => {
-  const say = async (detail: string) => {
-    const api = await scriptedApi(() => problem(401, 'unauthorized', { detail }));
-    return (await runDq(['topic', 'ls', '--url', api.url])).stderr;
-  };
-  expect(await say('authorization: is required')).toBe(
-    'dq: authorization: is required (give --token or DQ_TOKEN)\n',
-  );
-  expect(await say('session: missing')).toBe('dq: session: missing\n');
-});
-
 it.each([
   [['token', 'add'], '--scope <list>', scopes.join(', ')],
   [['console'], '--scope <list>', scopes.join(', ')],
@@ -473,7 +454,7 @@ describe('dq push --batch', () => {
   });
 
   it('push --batch: a file that it cannot read has no lines', async () => {
-    const run = await runDq(['push', '--batch', 'nofile', '--url', 'http://127.0.0.1:1']);
+    const run = await runDq(['push', '--batch', '@nofile', '--url', 'http://127.0.0.1:1']);
     expect(run).toMatchObject({
       code: 2,
       stderr: "dq: cannot read the input: ENOENT: no such file or directory, open 'nofile'\n",
@@ -496,13 +477,10 @@ describe('dq push --batch', () => {
     expect(code).toBe(5);
   });
 
-  it('push --batch: rejects a topic and a missing file', async () => {
+  it('push --batch: rejects a topic and an id', async () => {
     const url = ['--url', 'http://127.0.0.1:1'];
     expect((await runDq(['push', 't', '--batch', '-', ...url])).code).toBe(2);
     expect((await runDq(['push', '--batch', '-', '--id', 'x', ...url])).code).toBe(2);
-    const missing = await runDq(['push', '--batch', '@/nonexistent', ...url]);
-    expect(missing.code).toBe(2);
-    expect(missing.stderr).toContain('/nonexistent');
   });
 });
 

@@ -17,6 +17,12 @@ const inAnHour = /^dq: due at \S+Z, in (1h|59m5\ds)\n$/;
 const daemon = await sharedDaemon();
 const dq = commandsOf(daemon);
 
+const untilDead = (topic: string, count: number) =>
+  until(`${count} are dead`, async () => {
+    const { items } = (await daemon.api('GET', `/v1/dead?topic=${topic}`)).body;
+    return items.length === count;
+  });
+
 describe('dq topic', () => {
   it('topic add: marks the error in the rule, and registers nothing', async () => {
     const run = await dq(['topic', 'add', 'unmade', '--callback', silent, '--rule', '{res.code} <> 200']);
@@ -517,9 +523,7 @@ describe('dq dead', () => {
     const sink = await startSink(status(410, {}, '已取消'));
     await dq(['topic', 'add', 'gone', '--callback', sink.url, '--max-attempts', '1']);
     for (const id of ['a', 'b', 'c']) await dq(['push', 'gone', '1', '--id', id]);
-    await until('three are dead', async () => {
-      return (await daemon.api('GET', '/v1/dead?topic=gone')).body.items.length === 3;
-    });
+    await untilDead('gone', 3);
 
     const listed = await dq(['dead', 'ls', '--topic', 'gone']);
     expect(listed.stdout.trimEnd().split('\n')).toHaveLength(4);
@@ -552,9 +556,7 @@ describe('dq dead', () => {
   it('dead ls: shows why the last attempt got no reply', async () => {
     await dq(['topic', 'add', 'refused', '--callback', silent, '--max-attempts', '1']);
     await dq(['push', 'refused', '1', '--id', 'a']);
-    await until('it is dead', async () => {
-      return (await daemon.api('GET', '/v1/dead?topic=refused')).body.items.length === 1;
-    });
+    await untilDead('refused', 1);
     expect((await dq(['dead', 'ls', 'refused'])).stdout).toMatch(
       /^refused +a .* connect +- +1 +ECONNREFUSED 127\.0\.0\.1:\d+$/m,
     );
@@ -614,9 +616,7 @@ describe('dq dead', () => {
     const sink = await startSink(status(410, {}, ''));
     await dq(['topic', 'add', 'purged', '--callback', sink.url]);
     for (const id of ['a', 'b', 'c']) await dq(['push', 'purged', '1', '--id', id]);
-    await until('three are dead', async () => {
-      return (await daemon.api('GET', '/v1/dead?topic=purged')).body.items.length === 3;
-    });
+    await untilDead('purged', 3);
     const hint =
       'dq: no alert goes out: neither smtp.url nor alerts.hooks is set; see dq help dead-letters-alerts\n';
     const listed = await dq(['alerts']);
@@ -751,9 +751,7 @@ describe('dq on topics, jobs and the data of a daemon', () => {
     const sink = await startSink(status(410));
     await dq(['topic', 'add', 'ordered', '--callback', sink.url, '--max-attempts', '1']);
     await dq(['push', 'ordered', '1', '--id', 'died']);
-    await until('it is dead', async () => {
-      return (await daemon.api('GET', '/v1/dead?topic=ordered')).body.items.length === 1;
-    });
+    await untilDead('ordered', 1);
     await dq(['push', 'ordered', '1', '--id', 'later', '--delay', '2h']);
     await dq(['push', 'ordered', '1', '--id', 'sooner', '--delay', '1h']);
     const ids = async (...args: string[]) =>

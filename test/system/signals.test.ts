@@ -32,7 +32,6 @@ async function works(daemon: Daemon, titles: readonly string[], what: string): P
 }
 
 const stopping = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const;
-/** For a running reload and a waiting one, or for one start, on a busy machine. */
 /** A reload may replace every worker. */
 const reloading = ['SIGHUP', 'SIGUSR2'] as const;
 const harmless = ['SIGUSR1', 'SIGPIPE'] as const;

@@ -12,7 +12,6 @@ import type { Option, OptionName } from '../../src/config/options.ts';
 import { compatPortsOf, consolePortOf, options } from '../../src/config/options.ts';
 import { formatBytes } from '../../src/config/parse.ts';
 import { describeConfig, formatValue, renderConfigFile, renderConfigTable } from '../../src/config/show.ts';
-import { parseBroker } from '../../src/core/broker.ts';
 import { testDirectory } from '../support/directory.ts';
 
 let cwd = '';
@@ -578,23 +577,6 @@ describe('loadConfig: mail', () => {
     [{ alerts: { window: 0 } }, 'dq.yaml:2:3  alerts.window: must be at least 1s and at most 1d, not 0s'],
   ])('rejects %j', (values, problem) => {
     expect(problemsOf({ yaml: stringify(values) })).toEqual([problem]);
-  });
-
-  it('brokers: several in one variable; never shown, and problems never repeat a part of a URL', () => {
-    const texts = ['a=amqp091+amqp://u:s3cret,1@[::1]/a%2Fb', 'b=stomp+stomps://u:s3cret@h'];
-    const { config, origins } = loaded({ env: { DQ_BROKERS: texts.join(', ') } });
-    expect(config.brokers.map((text) => parseBroker(text))).toMatchObject([
-      { value: { name: 'a', host: '::1', port: 5672, vhost: 'a/b', login: { password: 's3cret,1' } } },
-      { value: { name: 'b', type: 'stomp', port: 61614, secure: true, vhost: '/' } },
-    ]);
-    expect(JSON.stringify(describeConfig(config, origins))).not.toContain('s3');
-    const wrong = [
-      ...['amqp10+amqp://u:s3cret@h/v', 'amqp091+amqp://u:s3#cret@h', 'amqp091+amqp://s3cret@h'],
-      ...['kafka+amqp://u:s3cret@h', 'stomp+stomp://u:s3cret%0a@h', 'stomp+stomp://u:s3cret@h?s3cret=1'],
-    ];
-    const problems = problemsOf({ yaml: stringify({ brokers: wrong.map((url) => `a=${url}`) }) });
-    expect(problems).toHaveLength(wrong.length);
-    expect(problems.join()).not.toContain('s3');
   });
 
   it('hooks: several in one variable, whose URLs may hold commas; never shown', () => {
