@@ -1,5 +1,5 @@
-// Judges the jobs of a history by what dq promises. An end and its outcome job are stored both or neither, and
-// one end pushes at most one.
+// Judges the jobs of a history by what dq promises. An end and its outcome job are stored both or neither,
+// and one end pushes at most one.
 import type { EventOf, Run } from './history.ts';
 import {
   type Call,

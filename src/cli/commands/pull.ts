@@ -1,5 +1,5 @@
-// dq pull: takes due jobs of a pull topic and prints them. With --exec it takes jobs one by one, runs a command
-// for each, answers its lease by the exit code, and waits for a daemon that does not answer.
+// dq pull: takes due jobs of a pull topic and prints them. With --exec it takes jobs one by one, runs a
+// command for each, answers its lease by the exit code, and waits for a daemon that does not answer.
 // Invariant: a job that was received is answered, or its lease ends; its command is never ended from here.
 
 import { spawn } from 'node:child_process';
