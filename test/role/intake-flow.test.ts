@@ -5,7 +5,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Change } from '../../src/core/job-change.ts';
 import { parseMysqlUrl } from '../../src/core/url/server-url.ts';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
-import { journalTables } from '../../src/registry/sql/schema/journal-tables.ts';
+import { journalTables } from '../../src/registry/sql/schema/mysql-schema.ts';
 import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';
 import { type IntakeOptions, startIntake } from '../support/intake.ts';
 import { lacks, workerMariadb } from '../support/services.ts';

@@ -8,7 +8,7 @@ import { type JobRow, mergeRows, rowOf } from '../../src/core/job-row.ts';
 import { parseMysqlUrl } from '../../src/core/url/server-url.ts';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
 import { allBarriers, type RowPage, type ShippedBatch } from '../../src/ports/journal.ts';
-import { journalTables } from '../../src/registry/sql/schema/journal-tables.ts';
+import { journalTables } from '../../src/registry/sql/schema/mysql-schema.ts';
 import { startAnswerLoser } from '../support/answer-loser.ts';
 import { randomLife } from '../support/journal-lives.ts';
 import { lacks, workerMariadb } from '../support/services.ts';

@@ -10,7 +10,7 @@ import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
 import { Recorder, type RecorderOptions } from '../../src/journal/ship/recorder.ts';
 import type { SpoolDirectory } from '../../src/journal/ship/spool-directory.ts';
 import { allBarriers } from '../../src/ports/journal.ts';
-import { journalTables } from '../../src/registry/sql/schema/journal-tables.ts';
+import { journalTables } from '../../src/registry/sql/schema/mysql-schema.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { startAnswerLoser } from '../support/answer-loser.ts';
 import { lacks, workerMariadb } from '../support/services.ts';

@@ -15,7 +15,7 @@ import { Recorder } from '../../src/journal/ship/recorder.ts';
 import type { SpoolDirectory } from '../../src/journal/ship/spool-directory.ts';
 import type { Store } from '../../src/ports/job-store.ts';
 import type { JournalParts } from '../../src/process/role.ts';
-import { journalTables } from '../../src/registry/sql/schema/journal-tables.ts';
+import { journalTables } from '../../src/registry/sql/schema/mysql-schema.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { type OneShardOptions, type OpenedRedis, openOn } from './redis-store.ts';
 import { spoolDirectory, writerIn } from './spool.ts';

@@ -17,7 +17,7 @@ import { existingCipher } from './keys/registry-key.ts';
 import { sqlLimits } from './limits.ts';
 import { kyselyOverMysql } from './mysql/mysql-dialect.ts';
 import { CommitError, type Db } from './registry-engine.ts';
-import type { RegistrySchema } from './schema/registry-schema.ts';
+import { type RegistrySchema, registryTables } from './schema/registry-schema.ts';
 import { findRegistryId } from './tables/registry-id.ts';
 
 export interface MoveNote {
@@ -149,21 +149,9 @@ async function onMysql(server: MysqlServer, work: (db: Db) => Promise<void>): Pr
   }
 }
 
-/** Tables with the columns of their keys. */
-const small = {
-  topic: ['name'],
-  topic_tombstone: ['name'],
-  topic_stat: ['topic', 'name'],
-  token: ['name'],
-  schedule: ['name'],
-  operation: ['id'],
-} as const;
-const large = {
-  series: ['topic', 'step', 'at', 'instance', 'incarnation'],
-  audit: ['id'],
-} as const;
-
-type Table = keyof typeof small | keyof typeof large;
+/** Copied in one transaction, after the two large ones. */
+const small = ['topic', 'topic_tombstone', 'topic_stat', 'token', 'schedule', 'operation'] as const;
+type Table = (typeof small)[number] | 'series' | 'audit';
 type Row = Readonly<Record<string, unknown>>;
 
 class Copy {
@@ -185,8 +173,8 @@ class Copy {
     await this.#check(this.#target, before);
     // Without a transaction, while changes go on: the rest is short.
     const began = wallNow();
-    await this.#copy(this.#target, 'series', large.series);
-    await this.#copy(this.#target, 'audit', large.audit);
+    await this.#copy(this.#target, 'series');
+    await this.#copy(this.#target, 'audit');
     await close();
     const { id, revision, keyCheck } = await this.#head();
     let note: MoveNote | null = null;
@@ -201,13 +189,13 @@ class Copy {
           (await trx.selectFrom('shard_list').select('only').executeTakeFirst()) !== undefined;
         const shift = target.revision;
         const shifted = (row: Row): Row => ({ ...row, revision: Number(row['revision']) + shift });
-        await this.#copy(trx, 'topic', small.topic, shifted);
-        await this.#copy(trx, 'topic_tombstone', small.topic_tombstone, shifted);
+        await this.#copy(trx, 'topic', shifted);
+        await this.#copy(trx, 'topic_tombstone', shifted);
         for (const table of ['topic_stat', 'token', 'schedule', 'operation'] as const)
-          await this.#copy(trx, table, small[table]);
+          await this.#copy(trx, table);
         // An entry has the time of its request, and is written later than others of that time.
         const late = firstAuditId(began - sqlLimits.auditLateMs);
-        await this.#copy(trx, 'audit', large.audit, undefined, [late]);
+        await this.#copy(trx, 'audit', undefined, [late]);
         await this.#copySeriesSince(trx, Math.floor(began / 1_000));
         if (!keepsList) {
           const list = await this.#source.selectFrom('shard_list').selectAll().executeTakeFirst();
@@ -252,11 +240,11 @@ class Copy {
   async #copy(
     target: Db,
     table: Table,
-    keys: readonly string[],
     change: (row: Row) => Row = (row) => row,
     last: readonly unknown[] | null = null,
   ): Promise<void> {
-    const columns = sql.join(keys.map((key) => sql.ref(key)));
+    const { key } = registryTables[table];
+    const columns = sql.join(key.map((column) => sql.ref(column)));
     for (let reached = last; ; ) {
       const after = reached === null ? sql`` : sql`WHERE (${columns}) > (${sql.join(reached)})`;
       const rows = await this.#read(sql`SELECT * FROM ${sql.table(table)} ${after}
@@ -264,7 +252,7 @@ class Copy {
       const end = rows.at(-1);
       if (end === undefined) return;
       await this.#insert(target, table, rows.map(change));
-      reached = keys.map((key) => end[key]);
+      reached = key.map((column) => end[column]);
     }
   }
 
@@ -312,6 +300,6 @@ async function lock(trx: Db): Promise<void> {
 
 /** Removes what an earlier copy has brought. */
 async function empty(trx: Db, note: MoveNote | null): Promise<void> {
-  for (const table of Object.keys(small) as (keyof typeof small)[]) await trx.deleteFrom(table).execute();
+  for (const table of small) await trx.deleteFrom(table).execute();
   if (note?.keepsList === false) await trx.deleteFrom('shard_list').execute();
 }

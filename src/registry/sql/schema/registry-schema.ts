@@ -1,123 +1,284 @@
-// Defines the registry tables and their migration steps in SQLite (MySQL: mysql-schema.ts). Comments inside
-// the statements are part of the released checksums.
-//
-// topic            one row per registered topic. settings and secrets are JSON documents: readers need all of
-//                  it, no query looks inside, and a new setting needs no migration. on_done and on_dead
-//                  repeat two settings, so that an index finds the topics that name another one. Secrets are
-//                  encrypted (encryption.ts). Names compare byte by byte.
-// topic_tombstone  deleted names that were not created again, for caches that missed the deletion
-// topic_stat       per topic and counter: total, and count of the newest day. Rows only for existing topics,
-//                  so the table is bounded. A row per day would need cleanup, and nothing shows older days.
-// token            one row per access token: its digest, which does not reveal it, its rights, when it ends
-//                  and was last used
-// session          one row per console session: digests of its two halves, its rights, browser and end times
-// sign_in_link     unused links that begin a session: their digests and rights
-// operation        bulk work: its record and the state of its work as JSON, and the lease of its process
-// series           per topic, step and writer what happened in the step (core/series.ts). Bounded by the
-//                  times that rows are kept, and by upkeepLimits.seriesTopicsMax
-// audit            changes by operators, at most limits.auditMax; ids begin with the time. The log files of
-//                  kind audit have all of them
-// schedule         recurring jobs: the settings as JSON, the next instant, and the claim of the process that
-//                  makes its job. At most limits.schedulesMax
-// shard_list       the shard list as one encrypted JSON document: always read whole; URLs hold passwords
-// registry_id      id of this registry, drawn by the first process that opens it (registry-id.ts)
-// registry         the counter of revisions, incremented by each change; key_check: a text encrypted with the
-//                  key of the secrets, null while there is no key
+// Defines the registry tables once for SQLite and MySQL: the type of their rows, their statements, and the
+// migration steps of SQLite (MySQL: mysql-schema.ts). Notes become comments inside the statements, which are
+// part of the released checksums.
+// A later step has statements of its own for both databases, and adds its columns to RegistrySchema.
 
 import type { MigrationSchema, Schema } from './migrate.ts';
 import { renderSchema } from './migrate.ts';
 
-export interface RegistrySchema extends MigrationSchema {
-  readonly registry: { only: number; revision: number; key_check: string | null };
-  readonly topic: {
-    name: string;
-    state: string;
-    settings: string;
-    secrets: string;
-    revision: number;
-    created_at: number;
-    updated_at: number;
-    on_done: string;
-    on_dead: string;
-  };
-  readonly topic_tombstone: { name: string; revision: number };
-  readonly topic_stat: { topic: string; name: string; total: number; day: number; today: number };
-  readonly token: {
-    name: string;
-    id: string;
-    digest: string;
-    scopes: string;
-    topics: string;
-    created_at: number;
-    ends_at: number | null;
-    used_at: number | null;
-  };
-  readonly session: {
-    id: string;
-    cookie_digest: string;
-    key_digest: string;
-    name: string;
-    scopes: string;
-    topics: string;
-    token_id: string | null;
-    signed_in_by: string;
-    address: string;
-    browser: string;
-    created_at: number;
-    used_at: number;
-    ends_at: number;
-  };
-  readonly sign_in_link: {
-    digest: string;
-    name: string;
-    scopes: string;
-    topics: string;
-    token_id: string | null;
-    ends_at: number;
-  };
-  readonly operation: {
-    id: string;
-    record: string;
-    work: string;
-    is_open: number;
-    token: number;
-    holder: string | null;
-    lease_until: number;
-    created_at: number;
-  };
-  readonly series: {
-    topic: string;
-    step: number;
-    at: number;
-    instance: number;
-    incarnation: number;
-    /** MySQL: base64 */
-    packed: string | Uint8Array;
-  };
-  readonly audit: {
-    id: string;
-    actor: string;
-    address: string;
-    action: string;
-    topic: string | null;
-    job: string | null;
-    detail: string | null;
-    status: number;
-    code: string | null;
-  };
-  readonly schedule: {
-    name: string;
-    record: string;
-    revision: number;
-    next_at: number | null;
-    made_at: number | null;
-    claim_until: number;
-    claims: number;
-    problem: string | null;
-  };
-  readonly shard_list: { only: number; revision: number; list: string };
-  readonly registry_id: { only: number; id: string };
+/** `T`: a value of it in a row. */
+interface Kind<T> {
+  readonly sqlite: string;
+  readonly mysql: string;
+  /** never set */
+  readonly value?: T;
 }
+
+interface Column<T> extends Kind<T> {
+  readonly note: string;
+  /** name of the unique key of this column in MySQL */
+  readonly uniqueKey?: string;
+}
+
+type Columns = Readonly<Record<string, Column<unknown>>>;
+
+interface Table<C = Columns> {
+  readonly columns: C;
+  /** columns of the primary key; empty: the only row */
+  readonly key: readonly string[];
+  readonly indexes: Readonly<Record<string, readonly string[]>>;
+  /** in SQLite the rows are in the index of the key */
+  readonly isClustered: boolean;
+}
+
+const inAscii = 'CHARACTER SET ascii COLLATE ascii_bin';
+const int: Kind<number> = { sqlite: 'INTEGER', mysql: 'INT' };
+/** Times, revisions, counts. */
+const big: Kind<number> = { sqlite: 'INTEGER', mysql: 'BIGINT' };
+const text: Kind<string> = { sqlite: 'TEXT', mysql: 'TEXT' };
+const longText: Kind<string> = { sqlite: 'TEXT', mysql: 'MEDIUMTEXT' };
+const asciiText: Kind<string> = { sqlite: 'TEXT', mysql: `TEXT ${inAscii}` };
+const longAsciiText: Kind<string> = { sqlite: 'TEXT', mysql: `MEDIUMTEXT ${inAscii}` };
+/** MySQL: base64 */
+const blob: Kind<string | Uint8Array> = { sqlite: 'BLOB', mysql: `TEXT ${inAscii}` };
+const chars = (max: number): Kind<string> => ({ sqlite: 'TEXT', mysql: `VARCHAR(${max})` });
+const ascii = (max: number): Kind<string> => ({ sqlite: 'TEXT', mysql: `VARCHAR(${max}) ${inAscii}` });
+/** Names: a collation of MySQL would find `a` under `A`. Those of topics and tokens have at most 128 and 64
+ *  ASCII characters (core/topic/fields.ts, core/token.ts); 191 and 128 leave space and keep every key within
+ *  the 767 bytes of the oldest row formats. */
+const name = (max: number): Kind<string> => ({ sqlite: 'TEXT', mysql: `VARBINARY(${max})` });
+
+const needed = <T>({ sqlite, mysql }: Kind<T>, note = ''): Column<T> => ({
+  sqlite: `${sqlite} NOT NULL`,
+  mysql: `${mysql} NOT NULL`,
+  note,
+});
+const orNull = <T>({ sqlite, mysql }: Kind<T>, note = ''): Column<T | null> => ({
+  sqlite,
+  mysql: `${mysql} NULL`,
+  note,
+});
+const orEmpty = ({ sqlite, mysql }: Kind<string>, note = ''): Column<string> => ({
+  sqlite: `${sqlite} NOT NULL DEFAULT ''`,
+  mysql: `${mysql} NOT NULL DEFAULT ''`,
+  note,
+});
+const unique = (uniqueKey: string, kind: Kind<string>, note: string): Column<string> => ({
+  sqlite: `${kind.sqlite} NOT NULL UNIQUE`,
+  mysql: `${kind.mysql} NOT NULL`,
+  note,
+  uniqueKey,
+});
+/** of a table with one row */
+const only: Column<number> = {
+  sqlite: 'INTEGER PRIMARY KEY CHECK (only = 1)',
+  mysql: 'INT NOT NULL PRIMARY KEY',
+  note: '',
+};
+
+function table<C extends Columns>(
+  key: readonly (keyof NoInfer<C> & string)[],
+  columns: C,
+  { indexes = {}, isClustered = false }: Partial<Pick<Table, 'indexes' | 'isClustered'>> = {},
+): Table<C> {
+  return { key, columns, indexes, isClustered };
+}
+
+export const registryTables = {
+  /** the counter of revisions, incremented by each change; no key_check: there is no key yet */
+  registry: table([], {
+    only,
+    revision: needed(big),
+    key_check: orNull(ascii(255), 'a text encrypted with the key of the secrets'),
+  }),
+  /** One row per registered topic. settings and secrets are JSON documents: readers need all of it, no query
+   *  looks inside, and a new setting needs no migration. on_done and on_dead repeat two settings, so that an
+   *  index finds the topics that name another one. */
+  topic: table(
+    ['name'],
+    {
+      name: needed(name(191)),
+      state: needed(chars(20), 'active, paused, offline'),
+      settings: needed(longText, 'JSON'),
+      secrets: needed(asciiText, 'JSON, the current one first, encrypted'),
+      revision: needed(big, 'of its last change'),
+      created_at: needed(big, 'epoch ms'),
+      updated_at: needed(big),
+      on_done: orEmpty(name(191), 'topics that the settings name; empty: none'),
+      on_dead: orEmpty(name(191)),
+    },
+    { indexes: { topic_revision: ['revision'], topic_on_done: ['on_done'], topic_on_dead: ['on_dead'] } },
+  ),
+  /** deleted names that were not created again, for caches that missed the deletion */
+  topic_tombstone: table(
+    ['name'],
+    { name: needed(name(191)), revision: needed(big, 'of the deletion') },
+    { indexes: { topic_tombstone_revision: ['revision'] } },
+  ),
+  /** Per topic and counter: total, and count of the newest day. Rows only for existing topics, so the table
+   *  is bounded. A row per day would need cleanup, and nothing shows older days. */
+  topic_stat: table(['topic', 'name'], {
+    topic: needed(name(191)),
+    name: needed(chars(20), 'pushed, delivered, retried, dead, cancelled'),
+    total: needed(big),
+    day: needed(int, 'yyyymmdd of today'),
+    today: needed(big),
+  }),
+  /** access tokens: their digests, which do not reveal them */
+  token: table(['name'], {
+    name: needed(name(128)),
+    id: unique('token_id', name(64), 'the readable part of the token'),
+    digest: needed(chars(64), 'SHA-256 of the token, hexadecimal'),
+    scopes: needed(text, 'JSON list'),
+    topics: needed(longText, 'JSON list of globs'),
+    created_at: needed(big, 'epoch ms'),
+    ends_at: orNull(big, 'epoch ms; null: it does not end'),
+    used_at: orNull(big, 'of the last known use'),
+  }),
+  /** one document, always read whole; encrypted, because URLs hold passwords */
+  shard_list: table([], {
+    only,
+    revision: needed(big, 'of its last change'),
+    list: needed(longAsciiText, 'JSON, encrypted'),
+  }),
+  /** drawn by the first process that opens the registry (registry-id.ts) */
+  registry_id: table([], {
+    only,
+    id: needed(ascii(64), '16 hexadecimal digits; in the mark of each Redis of this registry'),
+  }),
+  /** console sessions: digests of their two halves */
+  session: table(['id'], {
+    id: needed(ascii(64), 'names it in lists'),
+    cookie_digest: unique('session_cookie', ascii(64), 'SHA-256, hexadecimal'),
+    key_digest: needed(ascii(64)),
+    name: needed(chars(128), 'of the token or link'),
+    scopes: needed(text, 'JSON list'),
+    topics: needed(longText, 'JSON list of globs'),
+    token_id: orNull(ascii(64), 'the session ends with this token'),
+    signed_in_by: needed(chars(20), 'token, link, machine'),
+    address: needed(chars(64), 'IP address of the sign-in'),
+    browser: needed(chars(64), 'names of the browser and its system; empty: unknown'),
+    created_at: needed(big, 'epoch ms'),
+    used_at: needed(big),
+    ends_at: needed(big, 'at the latest'),
+  }),
+  /** unused links that begin a session */
+  sign_in_link: table(['digest'], {
+    digest: needed(ascii(64), 'SHA-256, hexadecimal'),
+    name: needed(chars(128)),
+    scopes: needed(text, 'JSON list'),
+    topics: needed(longText, 'JSON list of globs'),
+    token_id: orNull(ascii(64), 'the token that made it'),
+    ends_at: needed(big, 'epoch ms'),
+  }),
+  /** bulk work, and the lease of its process */
+  operation: table(['id'], {
+    id: needed(ascii(64)),
+    record: needed(longText, 'JSON: what readers see'),
+    work: needed(longText, 'JSON: what its process needs to go on'),
+    is_open: needed(int, '1: a process has to work on it'),
+    token: needed(big, 'rises with each claim'),
+    holder: orNull(ascii(64), 'instance.incarnation of its process; null: released'),
+    lease_until: needed(big, 'epoch ms'),
+    created_at: needed(big),
+  }),
+  /** Per topic, step and writer what happened in the step (core/series.ts). Bounded by the times that rows
+   *  are kept, and by upkeepLimits.seriesTopicsMax. */
+  series: table(
+    ['topic', 'step', 'at', 'instance', 'incarnation'],
+    {
+      topic: needed(name(191), 'empty: all topics together'),
+      step: needed(int, 'seconds'),
+      at: needed(big, 'epoch s of its beginning'),
+      instance: needed(big),
+      incarnation: needed(big, 'of the process that wrote it'),
+      packed: needed(blob, 'counts and histograms'),
+    },
+    { isClustered: true },
+  ),
+  /** Changes by operators, at most limits.auditMax; ids begin with the time. The log files of kind audit have
+   *  all of them. */
+  audit: table(
+    ['id'],
+    {
+      id: needed(ascii(64), 'epoch ms and random digits, hexadecimal'),
+      actor: needed(name(191), 'name of a token, link or session'),
+      address: needed(chars(64), 'IP address of the caller'),
+      action: needed(name(64), 'operationId of the call'),
+      topic: orNull(name(191)),
+      job: orNull(name(1024)),
+      detail: orNull(longText, 'JSON: the difference, or filter and count'),
+      status: needed(int, 'HTTP status of the answer'),
+      code: orNull(chars(64), 'of the error'),
+    },
+    { indexes: { audit_topic: ['topic', 'id'] } },
+  ),
+  /** recurring jobs: the next instant, and the claim of the process that makes its job */
+  schedule: table(
+    ['name'],
+    {
+      name: needed(name(128)),
+      record: needed(longText, 'JSON: what an operator sets'),
+      revision: needed(big),
+      next_at: orNull(big, 'epoch ms; null: paused, or no instant follows'),
+      made_at: orNull(big, 'the last instant whose job was made'),
+      claim_until: needed(big, 'epoch ms: a process makes the job of next_at'),
+      claims: needed(int, 'of next_at, so far'),
+      problem: orNull(text, 'why the last job was not made'),
+    },
+    { indexes: { schedule_due: ['next_at'] } },
+  ),
+};
+
+type Tables = typeof registryTables;
+type RowOf<C> = { -readonly [K in keyof C]: C[K] extends Column<infer T> ? T : never };
+
+export type RegistrySchema = MigrationSchema & {
+  readonly [T in keyof Tables]: RowOf<Tables[T]['columns']>;
+};
+
+/** The statements of these tables, and in SQLite those of their indexes. */
+export function createTables(
+  dialect: 'sqlite' | 'mysql',
+  tables: readonly (keyof Tables)[],
+): readonly string[] {
+  return tables.flatMap((table) => {
+    const { indexes, isClustered }: Table = registryTables[table];
+    const body = bodyOf(registryTables[table], dialect);
+    if (dialect === 'mysql')
+      return [`CREATE TABLE IF NOT EXISTS ${table} (\n${body}) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4`];
+    return [
+      `CREATE TABLE ${table} (\n${body})${isClustered ? ' WITHOUT ROWID' : ''}`,
+      ...Object.entries(indexes).map(
+        ([index, its]) => `CREATE INDEX ${index} ON ${table} (${its.join(', ')})`,
+      ),
+    ];
+  });
+}
+
+function bodyOf({ key, columns, indexes }: Table, dialect: 'sqlite' | 'mysql'): string {
+  const lines = Object.entries(columns).map(([column, its]) => {
+    const isKey = key.length === 1 && key[0] === column;
+    return { line: `${column} ${its[dialect]}${isKey ? ' PRIMARY KEY' : ''}`, note: its.note };
+  });
+  const add = (line: string) => lines.push({ line, note: '' });
+  if (key.length > 1) add(`PRIMARY KEY (${key.join(', ')})`);
+  if (dialect === 'mysql') {
+    for (const [column, { uniqueKey }] of Object.entries(columns))
+      if (uniqueKey !== undefined) add(`UNIQUE KEY ${uniqueKey} (${column})`);
+    for (const [index, its] of Object.entries(indexes)) add(`KEY ${index} (${its.join(', ')})`);
+  }
+  const last = lines.length - 1;
+  return lines
+    .map(({ line, note }, n) => `  ${line}${n < last ? ',' : ''}${note === '' ? '' : ` -- ${note}`}\n`)
+    .join('');
+}
+
+/** Beside registry and schedule, in the order of their statements. */
+export const tablesOfStep1 = [
+  ...(['topic', 'topic_tombstone', 'topic_stat', 'token', 'shard_list', 'registry_id', 'session'] as const),
+  ...(['sign_in_link', 'operation', 'series', 'audit'] as const),
+];
 
 export const registrySchema: Schema = {
   createTable: `CREATE TABLE IF NOT EXISTS migration (
@@ -138,123 +299,9 @@ export const registrySchema: Schema = {
       number: 1,
       name: 'tables',
       statements: [
-        `CREATE TABLE registry (
-  only INTEGER PRIMARY KEY CHECK (only = 1),
-  revision INTEGER NOT NULL,
-  key_check TEXT -- a text encrypted with the key of the secrets
-)`,
+        ...createTables('sqlite', ['registry']),
         'INSERT INTO registry (only, revision) VALUES (1, 0)',
-        `CREATE TABLE topic (
-  name TEXT NOT NULL PRIMARY KEY,
-  state TEXT NOT NULL, -- active, paused, offline
-  settings TEXT NOT NULL, -- JSON
-  secrets TEXT NOT NULL, -- JSON, the current one first, encrypted
-  revision INTEGER NOT NULL, -- of its last change
-  created_at INTEGER NOT NULL, -- epoch ms
-  updated_at INTEGER NOT NULL,
-  on_done TEXT NOT NULL DEFAULT '', -- topics that the settings name; empty: none
-  on_dead TEXT NOT NULL DEFAULT ''
-)`,
-        'CREATE INDEX topic_revision ON topic (revision)',
-        'CREATE INDEX topic_on_done ON topic (on_done)',
-        'CREATE INDEX topic_on_dead ON topic (on_dead)',
-        `CREATE TABLE topic_tombstone (
-  name TEXT NOT NULL PRIMARY KEY,
-  revision INTEGER NOT NULL -- of the deletion
-)`,
-        'CREATE INDEX topic_tombstone_revision ON topic_tombstone (revision)',
-        `CREATE TABLE topic_stat (
-  topic TEXT NOT NULL,
-  name TEXT NOT NULL, -- pushed, delivered, retried, dead, cancelled
-  total INTEGER NOT NULL,
-  day INTEGER NOT NULL, -- yyyymmdd of today
-  today INTEGER NOT NULL,
-  PRIMARY KEY (topic, name)
-)`,
-        `CREATE TABLE token (
-  name TEXT NOT NULL PRIMARY KEY,
-  id TEXT NOT NULL UNIQUE, -- the readable part of the token
-  digest TEXT NOT NULL, -- SHA-256 of the token, hexadecimal
-  scopes TEXT NOT NULL, -- JSON list
-  topics TEXT NOT NULL, -- JSON list of globs
-  created_at INTEGER NOT NULL, -- epoch ms
-  ends_at INTEGER, -- epoch ms; null: it does not end
-  used_at INTEGER -- of the last known use
-)`,
-        `CREATE TABLE shard_list (
-  only INTEGER PRIMARY KEY CHECK (only = 1),
-  revision INTEGER NOT NULL, -- of its last change
-  list TEXT NOT NULL -- JSON, encrypted
-)`,
-        `CREATE TABLE registry_id (
-  only INTEGER PRIMARY KEY CHECK (only = 1),
-  id TEXT NOT NULL -- 16 hexadecimal digits; in the mark of each Redis of this registry
-)`,
-        `CREATE TABLE session (
-  id TEXT NOT NULL PRIMARY KEY, -- names it in lists
-  cookie_digest TEXT NOT NULL UNIQUE, -- SHA-256, hexadecimal
-  key_digest TEXT NOT NULL,
-  name TEXT NOT NULL, -- of the token or link
-  scopes TEXT NOT NULL, -- JSON list
-  topics TEXT NOT NULL, -- JSON list of globs
-  token_id TEXT, -- the session ends with this token
-  signed_in_by TEXT NOT NULL, -- token, link, machine
-  address TEXT NOT NULL, -- IP address of the sign-in
-  browser TEXT NOT NULL, -- names of the browser and its system; empty: unknown
-  created_at INTEGER NOT NULL, -- epoch ms
-  used_at INTEGER NOT NULL,
-  ends_at INTEGER NOT NULL -- at the latest
-)`,
-        `CREATE TABLE sign_in_link (
-  digest TEXT NOT NULL PRIMARY KEY, -- SHA-256, hexadecimal
-  name TEXT NOT NULL,
-  scopes TEXT NOT NULL, -- JSON list
-  topics TEXT NOT NULL, -- JSON list of globs
-  token_id TEXT, -- the token that made it
-  ends_at INTEGER NOT NULL -- epoch ms
-)`,
-        `CREATE TABLE operation (
-  id TEXT NOT NULL PRIMARY KEY,
-  record TEXT NOT NULL, -- JSON: what readers see
-  work TEXT NOT NULL, -- JSON: what its process needs to go on
-  is_open INTEGER NOT NULL, -- 1: a process has to work on it
-  token INTEGER NOT NULL, -- rises with each claim
-  holder TEXT, -- instance.incarnation of its process; null: released
-  lease_until INTEGER NOT NULL, -- epoch ms
-  created_at INTEGER NOT NULL
-)`,
-        `CREATE TABLE series (
-  topic TEXT NOT NULL, -- empty: all topics together
-  step INTEGER NOT NULL, -- seconds
-  at INTEGER NOT NULL, -- epoch s of its beginning
-  instance INTEGER NOT NULL,
-  incarnation INTEGER NOT NULL, -- of the process that wrote it
-  packed BLOB NOT NULL, -- counts and histograms
-  PRIMARY KEY (topic, step, at, instance, incarnation)
-) WITHOUT ROWID`,
-        `CREATE TABLE audit (
-  id TEXT NOT NULL PRIMARY KEY, -- epoch ms and random digits, hexadecimal
-  actor TEXT NOT NULL, -- name of a token, link or session
-  address TEXT NOT NULL, -- IP address of the caller
-  action TEXT NOT NULL, -- operationId of the call
-  topic TEXT,
-  job TEXT,
-  detail TEXT, -- JSON: the difference, or filter and count
-  status INTEGER NOT NULL, -- HTTP status of the answer
-  code TEXT -- of the error
-)`,
-        'CREATE INDEX audit_topic ON audit (topic, id)',
-        `CREATE TABLE schedule (
-  name TEXT NOT NULL PRIMARY KEY,
-  record TEXT NOT NULL, -- JSON: what an operator sets
-  revision INTEGER NOT NULL,
-  next_at INTEGER, -- epoch ms; null: paused, or no instant follows
-  made_at INTEGER, -- the last instant whose job was made
-  claim_until INTEGER NOT NULL, -- epoch ms: a process makes the job of next_at
-  claims INTEGER NOT NULL, -- of next_at, so far
-  problem TEXT -- why the last job was not made
-)`,
-        'CREATE INDEX schedule_due ON schedule (next_at)',
+        ...createTables('sqlite', [...tablesOfStep1, 'schedule']),
       ],
     },
   ],
