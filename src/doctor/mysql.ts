@@ -10,7 +10,7 @@ import { limits } from '../core/limits.ts';
 import { parseMysqlUrl, placeOf } from '../core/url/server-url.ts';
 import { keyFileWarning } from '../registry/sql/keys/key-file.ts';
 import { existingCipher } from '../registry/sql/keys/registry-key.ts';
-import { kyselyOverMysql } from '../registry/sql/mysql/mysql-dialect.ts';
+import { kyselyOverMysql } from '../registry/sql/mysql/mysql-engine.ts';
 import { MysqlConnections } from '../registry/sql/mysql/mysql-pool.ts';
 import { checkSchema } from '../registry/sql/schema/migrate.ts';
 import { mysqlSchema } from '../registry/sql/schema/mysql-schema.ts';

@@ -13,7 +13,7 @@ import { makeToken } from '../../src/core/token.ts';
 import { parseMysqlUrl } from '../../src/core/url/server-url.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { sqlLimits } from '../../src/registry/sql/limits.ts';
-import { kyselyOverMysql } from '../../src/registry/sql/mysql/mysql-dialect.ts';
+import { kyselyOverMysql } from '../../src/registry/sql/mysql/mysql-engine.ts';
 import { MysqlConnections } from '../../src/registry/sql/mysql/mysql-pool.ts';
 import {
   type MysqlRegistry,

@@ -6,7 +6,7 @@ import type { Command } from 'commander';
 import { DqError, messageOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
-import { kyselyOverMysql } from '../../registry/sql/mysql/mysql-dialect.ts';
+import { kyselyOverMysql } from '../../registry/sql/mysql/mysql-engine.ts';
 import { migrateMysql } from '../../registry/sql/mysql/mysql-migrate.ts';
 import { MysqlConnections } from '../../registry/sql/mysql/mysql-pool.ts';
 import { mysqlSchemaScript } from '../../registry/sql/schema/mysql-schema.ts';

@@ -10,7 +10,7 @@ import { limits } from '../../core/limits.ts';
 import { redisAddress } from '../../core/url/redis-url.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
 import { moveTargetOf, readMoveNote, whyNotInto } from '../../registry/sql/move-registry.ts';
-import { kyselyOverMysql } from '../../registry/sql/mysql/mysql-dialect.ts';
+import { kyselyOverMysql } from '../../registry/sql/mysql/mysql-engine.ts';
 import { MysqlConnections } from '../../registry/sql/mysql/mysql-pool.ts';
 import type { RegistrySchema } from '../../registry/sql/schema/registry-schema.ts';
 import { countContent } from '../../registry/sql/sqlite/registry-file.ts';

@@ -23,7 +23,7 @@ import { StoreError } from '../../ports/store-error.ts';
 import { checkExposure } from '../../process/exposure.ts';
 import type { SecretCipher } from '../../registry/sql/keys/encryption.ts';
 import { existingCipher } from '../../registry/sql/keys/registry-key.ts';
-import { kyselyOverMysql } from '../../registry/sql/mysql/mysql-dialect.ts';
+import { kyselyOverMysql } from '../../registry/sql/mysql/mysql-engine.ts';
 import { checkSchema, type Schema } from '../../registry/sql/schema/migrate.ts';
 import { mysqlSchema } from '../../registry/sql/schema/mysql-schema.ts';
 import { type RegistrySchema, registrySchema } from '../../registry/sql/schema/registry-schema.ts';

@@ -15,7 +15,7 @@ import { writeDurably } from '../../runtime/files.ts';
 import { wallNow } from '../../runtime/time.ts';
 import { existingCipher } from './keys/registry-key.ts';
 import { sqlLimits } from './limits.ts';
-import { kyselyOverMysql } from './mysql/mysql-dialect.ts';
+import { kyselyOverMysql } from './mysql/mysql-engine.ts';
 import { CommitError, type Db } from './registry-engine.ts';
 import { type RegistrySchema, registryTables } from './schema/registry-schema.ts';
 import { findRegistryId } from './tables/registry-id.ts';

@@ -1,9 +1,11 @@
 // Defines what the registry needs from its database, where SQLite and MySQL differ, and how its verbs use it:
 // a change and its revision are one transaction, so readers see a change whole or not at all.
 
-import type { Kysely, Transaction } from 'kysely';
+import type { DatabaseConnection, Driver, Kysely, Transaction } from 'kysely';
+import { limits } from '../../core/limits.ts';
 import { isChange, type SeriesRow, type StatDelta } from '../../ports/registry.ts';
 import { StoreError } from '../../ports/store-error.ts';
+import { monotonicNow, sleep } from '../../runtime/time.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';
 
 export type Db = Kysely<RegistrySchema>;
@@ -60,6 +62,38 @@ export class CommitError extends Error {
   constructor(cause: unknown) {
     super('cannot commit the transaction', { cause });
     this.name = 'CommitError';
+  }
+}
+
+/** A driver that reports a failed COMMIT as CommitError, and no failed ROLLBACK: the transaction is over, by
+ *  the database or with its connection, and the error before it is the one to report. */
+export function strictly(driver: Driver): Driver {
+  const commit = driver.commitTransaction.bind(driver);
+  const rollback = driver.rollbackTransaction.bind(driver);
+  return Object.assign(driver, {
+    commitTransaction: (connection: DatabaseConnection) =>
+      commit(connection).catch((error: unknown) => {
+        throw new CommitError(error);
+      }),
+    rollbackTransaction: (connection: DatabaseConnection) => rollback(connection).catch(() => undefined),
+  });
+}
+
+/** Runs `work`, again for up to limits.registryBusyMs while it fails and `pauseOf` gives the ms until then.
+ *  It gives null for a failure that may have changed something, or that stays. */
+export async function repeated<T>(
+  work: () => Promise<T>,
+  pauseOf: (error: unknown, isFirst: boolean) => number | null,
+): Promise<T> {
+  const end = monotonicNow() + limits.registryBusyMs;
+  for (let isFirst = true; ; isFirst = false) {
+    try {
+      return await work();
+    } catch (error) {
+      const pauseMs = pauseOf(error, isFirst);
+      if (pauseMs === null || monotonicNow() >= end) throw error;
+      if (pauseMs > 0) await sleep(pauseMs);
+    }
   }
 }
 

@@ -1,16 +1,25 @@
-// Adapts the registry to MySQL: a row lock for all writers, and repetition of transactions where it is
-// harmless.
+// Adapts the registry and Kysely to MySQL over mysql-pool.ts: a row lock for all writers, and repetition of
+// transactions where it is harmless.
 
-import type { Kysely } from 'kysely';
-import { sql } from 'kysely';
-import { limits } from '../../../core/limits.ts';
-import { monotonicNow, random, sleep } from '../../../runtime/time.ts';
-import { sqlLimits } from '../limits.ts';
-import type { RegistryEngine } from '../registry-engine.ts';
+import { type Driver, Kysely, MysqlDialect, sql } from 'kysely';
+import { type RegistryEngine, repeated, strictly } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 import { putRowsAtOnce } from '../tables/registry-series.ts';
 import { addAtOnce } from '../tables/registry-stats.ts';
-import { repetitionOf, toMysqlStoreError } from './mysql-failure.ts';
+import { pauseOf, toMysqlStoreError } from './mysql-failure.ts';
+import type { MysqlConnections } from './mysql-pool.ts';
+
+/** `callMs`: limit of a transaction, or of a statement outside one. Several adapters may share the
+ *  connections. */
+export function kyselyOverMysql<Schema>(connections: MysqlConnections, callMs: number): Kysely<Schema> {
+  return new Kysely<Schema>({ dialect: new Dialect({ pool: connections.within(callMs) }) });
+}
+
+class Dialect extends MysqlDialect {
+  override createDriver(): Driver {
+    return strictly(super.createDriver());
+  }
+}
 
 export function mysqlEngine(db: Kysely<RegistrySchema>): RegistryEngine {
   return {
@@ -22,21 +31,8 @@ export function mysqlEngine(db: Kysely<RegistrySchema>): RegistryEngine {
     },
     addStats: addAtOnce,
     putSeries: putRowsAtOnce,
-    attempt,
+    attempt: (work) => repeated(work, pauseOf),
     failureOf: toMysqlStoreError,
     close: () => db.destroy(),
   };
-}
-
-async function attempt<T>(work: () => Promise<T>): Promise<T> {
-  const end = monotonicNow() + limits.registryBusyMs;
-  for (let isFirst = true; ; isFirst = false) {
-    try {
-      return await work();
-    } catch (error) {
-      const repetition = repetitionOf(error);
-      if (repetition === null || (repetition === 'once' && !isFirst) || monotonicNow() >= end) throw error;
-      if (repetition === 'wait') await sleep(sqlLimits.registryBusyStepMs * (1 + random()));
-    }
-  }
 }

@@ -2,6 +2,8 @@
 // meaning of each failure: surely not applied, or unknown; and whether to repeat.
 
 import { StoreError, valueFailures } from '../../../ports/store-error.ts';
+import { random } from '../../../runtime/time.ts';
+import { sqlLimits } from '../limits.ts';
 import { CommitError } from '../registry-engine.ts';
 
 /** mariadb.com/kb/en/mariadb-error-codes, the codes shared with MySQL. Their texts hold names and addresses
@@ -154,9 +156,10 @@ export function toMysqlStoreError(error: unknown): unknown {
   );
 }
 
-/** `wait`: another transaction holds the lock; run the whole transaction again. `once`: the connection was
- *  already dead, probably idle; a new one may work. Neither has changed anything. */
-export function repetitionOf(error: unknown): 'wait' | 'once' | null {
+/** ms until the whole transaction may run again; null: it may not. Another one holds the lock, or the first
+ *  connection was already dead, probably idle, and a new one may work. Neither has changed anything. */
+export function pauseOf(error: unknown, isFirst: boolean): number | null {
   if (!(error instanceof MysqlError)) return null;
-  return error.failure === 'locked' ? 'wait' : error.failure === 'lost' ? 'once' : null;
+  if (error.failure === 'locked') return sqlLimits.registryBusyStepMs * (1 + random());
+  return error.failure === 'lost' && isFirst ? 0 : null;
 }

@@ -10,7 +10,7 @@ import { sqlLimits } from '../limits.ts';
 import { checkSchema, migrate } from '../schema/migrate.ts';
 import { mysqlSchema } from '../schema/mysql-schema.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
-import { kyselyOverMysql } from './mysql-dialect.ts';
+import { kyselyOverMysql } from './mysql-engine.ts';
 import { MysqlConnections } from './mysql-pool.ts';
 
 /** For a process that may not migrate. Rejects with a DqError unless the schema is exactly this version's. */

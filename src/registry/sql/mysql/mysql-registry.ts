@@ -37,8 +37,7 @@ import { changesOf, numberOf } from '../tables/registry-shards.ts';
 import { toToken } from '../tables/registry-tokens.ts';
 import { type PageSize, pageSize, TopicPages } from '../tables/topic-pages.ts';
 import { readTopic, toRecord } from '../tables/topic-row.ts';
-import { kyselyOverMysql } from './mysql-dialect.ts';
-import { mysqlEngine } from './mysql-engine.ts';
+import { kyselyOverMysql, mysqlEngine } from './mysql-engine.ts';
 import { checkMysql, migrateMysql } from './mysql-migrate.ts';
 import { MysqlConnections } from './mysql-pool.ts';
 

@@ -1,5 +1,4 @@
-// Adapts Kysely to a SQLite file: caches statements, takes the write lock at BEGIN, reports a failed COMMIT
-// as CommitError.
+// Adapts Kysely to a SQLite file: caches statements, takes the write lock at BEGIN.
 
 import type {
   DatabaseConnection,
@@ -8,9 +7,9 @@ import type {
   SqliteStatement,
   TransactionSettings,
 } from 'kysely';
-import { CompiledQuery, Kysely, SqliteDialect, SqliteDriver } from 'kysely';
+import { CompiledQuery, Kysely, SqliteDialect } from 'kysely';
 import type { Database } from '../../../runtime/database.ts';
-import { CommitError } from '../registry-engine.ts';
+import { strictly } from '../registry-engine.ts';
 
 /** The registry has few queries; those with lists have several lengths. */
 const statementsKept = 200;
@@ -20,41 +19,15 @@ export function kyselyOver<Schema>(database: Database, onClosed: () => void = ()
 }
 
 class Dialect extends SqliteDialect {
-  readonly #database: SqliteDatabase;
-  constructor(config: { readonly database: SqliteDatabase }) {
-    super(config);
-    this.#database = config.database;
-  }
-  override createDriver(): Driver {
-    return new ImmediateDriver({ database: this.#database });
-  }
-}
-
-class ImmediateDriver extends SqliteDriver {
   // A transaction that reads first fails with SQLITE_BUSY_SNAPSHOT if another one writes before it does, and
   // waiting does not help. BEGIN IMMEDIATE waits for the lock before the first read.
-  override async beginTransaction(
-    connection: DatabaseConnection,
-    settings: TransactionSettings = {},
-  ): Promise<void> {
-    const begin = settings.accessMode === 'read only' ? 'begin' : 'begin immediate';
-    await connection.executeQuery(CompiledQuery.raw(begin));
-  }
-
-  override async commitTransaction(connection: DatabaseConnection): Promise<void> {
-    try {
-      await super.commitTransaction(connection);
-    } catch (error) {
-      throw new CommitError(error);
-    }
-  }
-
-  override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
-    try {
-      await super.rollbackTransaction(connection);
-    } catch {
-      // SQLite has already rolled back (full, I/O error); the original error is the one to report.
-    }
+  override createDriver(): Driver {
+    return Object.assign(strictly(super.createDriver()), {
+      async beginTransaction(connection: DatabaseConnection, { accessMode }: TransactionSettings) {
+        const begin = accessMode === 'read only' ? 'begin' : 'begin immediate';
+        await connection.executeQuery(CompiledQuery.raw(begin));
+      },
+    });
   }
 }
 

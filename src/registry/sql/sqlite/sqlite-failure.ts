@@ -2,12 +2,10 @@
 // each failure: surely not applied, or unknown. Only a failed COMMIT can be unknown; everything before it is
 // rolled back.
 
-import { limits } from '../../../core/limits.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import { sqliteCode, sqliteCodes } from '../../../runtime/database.ts';
-import { monotonicNow, sleep } from '../../../runtime/time.ts';
 import { sqlLimits } from '../limits.ts';
-import { CommitError } from '../registry-engine.ts';
+import { CommitError, repeated } from '../registry-engine.ts';
 
 /** sqlite.org/rescode.html */
 const names: Readonly<Record<number, string>> = {
@@ -32,20 +30,10 @@ export function toStoreError(error: unknown): unknown {
   return new StoreError({ kind, code: names[code] ?? `sqlite_${code}` }, { cause });
 }
 
-/** Repeats `work` while the database is locked, for up to limits.registryBusyMs; a busy call has changed
- *  nothing. Does not block: SQLite's busy handler would delay every push, because this process also serves
- *  the job store. */
-export async function untilFree<T>(work: () => Promise<T>): Promise<T> {
-  const end = monotonicNow() + limits.registryBusyMs;
-  for (;;) {
-    try {
-      return await work();
-    } catch (error) {
-      if (!isBusy(error) || monotonicNow() >= end) throw error;
-      await sleep(sqlLimits.registryBusyStepMs);
-    }
-  }
-}
+/** Repeats `work` while the database is locked; a busy call has changed nothing. Does not block: SQLite's busy
+ *  handler would delay every push, because this process also serves the job store. */
+export const untilFree = <T>(work: () => Promise<T>): Promise<T> =>
+  repeated(work, (error) => (isBusy(error) ? sqlLimits.registryBusyStepMs : null));
 
 /** Another connection holds the lock: nothing was applied, and a repeat may succeed. */
 function isBusy(error: unknown): boolean {
