@@ -1,9 +1,32 @@
-// Divides lists: into parts of bounded size, and into groups by a key. Both keep the order.
+// Divides lists: into parts of bounded length or size, and into groups by a key. All keep the order.
 
 export function inBatches<T>(items: readonly T[], max: number): readonly (readonly T[])[] {
   const batches: (readonly T[])[] = [];
   for (let at = 0; at < items.length; at += max) batches.push(items.slice(at, at + max));
   return batches;
+}
+
+/** The first items that have at most this size together; at least one. */
+export function firstWithin<T>(items: readonly T[], max: number, sizeOf: (item: T) => number): readonly T[] {
+  let size = 0;
+  const end = items.findIndex((item, n) => {
+    size += sizeOf(item);
+    return n > 0 && size > max;
+  });
+  return end < 0 ? items : items.slice(0, end);
+}
+
+/** All items, in parts of at most this size. A larger item is a part of its own. */
+export function* partsWithin<T>(
+  items: readonly T[],
+  max: number,
+  sizeOf: (item: T) => number,
+): Generator<readonly T[]> {
+  for (let left = items; left.length > 0; ) {
+    const part = firstWithin(left, max, sizeOf);
+    yield part;
+    left = left.slice(part.length);
+  }
 }
 
 /** Keys in the order of their first items. */

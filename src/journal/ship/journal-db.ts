@@ -5,7 +5,7 @@
 import type { FlowEvent, JobKey, Version } from '../../core/job.ts';
 import type { Change } from '../../core/job-change.ts';
 import { type JobRow, mergeRows, rowOf } from '../../core/job-row.ts';
-import { grouped, inBatches } from '../../core/lists.ts';
+import { firstWithin, grouped, inBatches, partsWithin } from '../../core/lists.ts';
 import type { MysqlServer } from '../../core/url/server-url.ts';
 import type {
   JournalDb,
@@ -132,7 +132,7 @@ export class MysqlJournal extends JournalWork implements JournalDb {
       [inPlaces(places)],
       cursor,
     );
-    const fits = found.slice(0, fitting(found.map(({ bytes }) => bytes)));
+    const fits = firstWithin(found, sqlLimits.journalPageBytes, ({ bytes }) => bytes);
     const rows = new Map((await this.rows(fits.map(keyOf))).map((row) => [nameOf(row), row]));
     const last = fits.at(-1);
     return {
@@ -222,7 +222,8 @@ export class MysqlJournal extends JournalWork implements JournalDb {
       const ids = [...firsts.values()];
       const sized = bodies ? await select<SizedRow>(query, ids.map(keyOf), sizedColumns) : [];
       const bytes = new Map(sized.map((row) => [nameOf(keyOf(row)), row.bytes]));
-      let count = fitting(ids.map((each) => bytes.get(nameOf(keyOf(each))) ?? 0));
+      const bytesOfId = (each: (typeof ids)[number]) => bytes.get(nameOf(keyOf(each))) ?? 0;
+      let count = firstWithin(ids, sqlLimits.journalPageBytes, bytesOfId).length;
       while (ids[count] !== undefined && ids[count]?.change_no === ids[count - 1]?.change_no) count += 1;
       // The next page begins with the first change that did not fit.
       const next = ids[count]?.change_no ?? (isFull ? last.change_no : null);
@@ -308,17 +309,8 @@ async function mergeInto(query: Query, changes: readonly Change[]): Promise<void
     rows.set(name, known === undefined ? row : mergeRows(known, row));
   }
   const sorted = [...rows].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
-  let from = 0;
-  let bytes = 0;
-  for (const [at, row] of sorted.entries()) {
-    const its = bytesOfRow(row);
-    if (at > from && bytes + its > sqlLimits.journalStatementBytes) {
-      await query(upsertOf(sorted.slice(from, at)));
-      [from, bytes] = [at, 0];
-    }
-    bytes += its;
-  }
-  if (from < sorted.length) await query(upsertOf(sorted.slice(from)));
+  for (const some of partsWithin(sorted, sqlLimits.journalStatementBytes, bytesOfRow))
+    await query(upsertOf(some));
 }
 
 const bytesOfRow = ({ topic, id, pushed }: JobRow): number =>
@@ -370,16 +362,6 @@ async function select<Row>(query: Query, keys: readonly JobKey[], columns: strin
       rows.push(...(await query<Row>(sql)));
     }
   return rows;
-}
-
-/** How many of the first bodies a page has: at least one. */
-function fitting(bytes: readonly number[]): number {
-  let sum = 0;
-  const end = bytes.findIndex((one, n) => {
-    sum += one;
-    return n > 0 && sum > sqlLimits.journalPageBytes;
-  });
-  return end < 0 ? bytes.length : end;
 }
 
 type SizedRow = Pick<StoredRow, 'topic' | 'id'> & { readonly bytes: number };

@@ -10,6 +10,7 @@ import { sql } from 'kysely';
 import { firstAuditId } from '../../core/audit.ts';
 import { DqError, messageOf } from '../../core/errors.ts';
 import { type RegistryCounts, registryText } from '../../core/left-behind.ts';
+import { inBatches, partsWithin } from '../../core/lists.ts';
 import { type MysqlServer, placeOf } from '../../core/url/server-url.ts';
 import { writeDurably } from '../../runtime/files.ts';
 import { wallNow } from '../../runtime/time.ts';
@@ -268,26 +269,21 @@ class Copy {
 
   /** In statements that fit into a packet of MySQL. Rows of an earlier try are replaced. */
   async #insert(target: Db, table: keyof RegistrySchema, rows: readonly Row[]): Promise<void> {
-    let [waiting, bytes]: [Row[], number] = [[], 0];
-    const write = async (): Promise<void> => {
-      if (waiting.length > 0)
+    const stored = rows.map((row) => {
+      const { packed } = row;
+      return packed instanceof Uint8Array ? { ...row, packed: Buffer.from(packed).toString('base64') } : row;
+    });
+    for (const page of inBatches(stored, sqlLimits.registryPageRows))
+      for (const some of partsWithin(page, sqlLimits.registryPageBytes, bytesOf))
         await target
           .replaceInto(table)
-          .values(waiting as never)
+          .values(some as never)
           .execute();
-      [waiting, bytes] = [[], 0];
-    };
-    for (const row of rows) {
-      const { packed } = row;
-      const stored =
-        packed instanceof Uint8Array ? { ...row, packed: Buffer.from(packed).toString('base64') } : row;
-      bytes += Object.values(stored).reduce<number>((sum, value) => sum + String(value).length, 0);
-      waiting.push(stored);
-      if (bytes > sqlLimits.registryPageBytes || waiting.length >= sqlLimits.registryPageRows) await write();
-    }
-    await write();
   }
 }
+
+const bytesOf = (row: Row): number =>
+  Object.values(row).reduce<number>((sum, value) => sum + String(value).length, 0);
 
 async function headOf(db: Kysely<RegistrySchema>) {
   const row = await db.selectFrom('registry').select(['revision', 'key_check']).executeTakeFirstOrThrow();

@@ -15,15 +15,7 @@ import type { Db, RegistryAccess, Trx } from '../registry-engine.ts';
 
 const idPattern = /^[0-9a-f]{12}$/;
 
-type OperationVerb =
-  | 'createOperation'
-  | 'operations'
-  | 'operation'
-  | 'claimOperation'
-  | 'checkpointOperation'
-  | 'stopOperation';
-
-export function operationVerbs(db: RegistryAccess): Pick<Registry, OperationVerb> {
+export function operationVerbs(db: RegistryAccess) {
   return {
     createOperation: (record, work) => db.write((trx) => insertOperation(trx, record, work)),
     operations: () => db.read(readOperations),
@@ -35,7 +27,7 @@ export function operationVerbs(db: RegistryAccess): Pick<Registry, OperationVerb
       ),
     checkpointOperation: (token, checkpoint) => db.write((trx) => writeCheckpoint(trx, token, checkpoint)),
     stopOperation: (id, now) => db.write((trx) => markStopped(trx, id, now)),
-  };
+  } satisfies Partial<Registry>;
 }
 
 /** Drops the oldest ended operations. */

@@ -4,6 +4,7 @@
 // schedule leaves it.
 
 import { limits } from '../../../core/limits.ts';
+import { firstWithin, grouped } from '../../../core/lists.ts';
 import {
   changedTimes,
   type DueTick,
@@ -17,16 +18,7 @@ import type { RegistrySchema } from '../schema/registry-schema.ts';
 
 type Row = RegistrySchema['schedule'];
 
-type ScheduleVerb =
-  | 'schedules'
-  | 'schedule'
-  | 'createSchedule'
-  | 'updateSchedule'
-  | 'removeSchedule'
-  | 'claimSchedules'
-  | 'endTicks';
-
-export function scheduleVerbs(db: RegistryAccess): Pick<Registry, ScheduleVerb> {
+export function scheduleVerbs(db: RegistryAccess) {
   return {
     schedules: (after, limit) => db.read((tables) => readSchedules(tables, after, limit)),
     schedule: (name) => db.read((tables) => readSchedule(tables, name)),
@@ -41,7 +33,7 @@ export function scheduleVerbs(db: RegistryAccess): Pick<Registry, ScheduleVerb> 
     async endTicks(ends) {
       if (ends.length > 0) await db.write((trx) => endTicks(trx, ends));
     },
-  };
+  } satisfies Partial<Registry>;
 }
 
 async function readSchedules(db: Db, after: string, limit: number): Promise<StoredSchedule[]> {
@@ -55,15 +47,8 @@ async function readSchedules(db: Db, after: string, limit: number): Promise<Stor
   return fitting(rows).map(scheduleOf);
 }
 
-/** The first ones, at least one, within limits.schedulesBytesMax. */
-function fitting(rows: readonly Row[]): readonly Row[] {
-  let bytes = 0;
-  const end = rows.findIndex(({ record }, n) => {
-    bytes += Buffer.byteLength(record);
-    return n > 0 && bytes > limits.schedulesBytesMax;
-  });
-  return end === -1 ? rows : rows.slice(0, end);
-}
+const fitting = (rows: readonly Row[]): readonly Row[] =>
+  firstWithin(rows, limits.schedulesBytesMax, ({ record }) => Buffer.byteLength(record));
 
 async function readSchedule(db: Db, name: string): Promise<StoredSchedule | null> {
   const row = await rowOf(db, name);
@@ -174,14 +159,7 @@ async function claimDue(trx: Trx, now: number, until: number, max: number): Prom
  *  new times.
  *  Ends with equal values are one statement: of many schedules that are due at once, nearly all. */
 async function endTicks(trx: Trx, ends: readonly TickEnd[]): Promise<void> {
-  const groups = new Map<string, TickEnd[]>();
-  for (const end of ends) {
-    const { name: _, ...values } = end;
-    const key = JSON.stringify(values);
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [end]);
-    else group.push(end);
-  }
+  const groups = grouped(ends, ({ name: _, ...values }) => JSON.stringify(values));
   for (const group of groups.values()) {
     const [{ dueAt, revision, claimedUntil, nextAt, madeAt, problem }] = group as [TickEnd];
     const names = group.map(({ name }) => name);

@@ -7,7 +7,7 @@ import type { Registry, SeriesQuery, SeriesRow } from '../../../ports/registry.t
 import { sqlLimits } from '../limits.ts';
 import type { Db, RegistryAccess, Trx } from '../registry-engine.ts';
 
-export function seriesVerbs(db: RegistryAccess): Pick<Registry, 'putSeries' | 'series'> {
+export function seriesVerbs(db: RegistryAccess) {
   return {
     putSeries: (rows, now, sweptTo) =>
       db.write(async (trx, engine) => {
@@ -15,7 +15,7 @@ export function seriesVerbs(db: RegistryAccess): Pick<Registry, 'putSeries' | 's
         return sweepSeries(trx, now, sweptTo);
       }),
     series: (query) => db.read((tables) => readSeries(tables, query)),
-  };
+  } satisfies Partial<Registry>;
 }
 
 /** For a local database: bytes, because rows of base64 take a fourth more. One text for all rows, because

@@ -11,15 +11,7 @@ import { scopesOf, topicsOf } from './registry-tokens.ts';
 const digestPattern = /^[0-9a-f]{64}$/;
 const idPattern = /^[0-9a-f]{12}$/;
 
-type SessionVerb =
-  | 'sessions'
-  | 'createSession'
-  | 'useSession'
-  | 'removeSessions'
-  | 'createSignInLink'
-  | 'takeSignInLink';
-
-export function sessionVerbs(db: RegistryAccess): Pick<Registry, SessionVerb> {
+export function sessionVerbs(db: RegistryAccess) {
   return {
     async sessions(since) {
       const { revision, found } = await db.readSince(since, readSessions);
@@ -30,7 +22,7 @@ export function sessionVerbs(db: RegistryAccess): Pick<Registry, SessionVerb> {
     removeSessions: (id) => db.change((trx) => deleteSessions(trx, id)),
     createSignInLink: (link, now) => db.write((trx) => insertLink(trx, link, now)),
     takeSignInLink: (digest, now) => db.write((trx) => takeLink(trx, digest, now)),
-  };
+  } satisfies Partial<Registry>;
 }
 
 async function insertSession(trx: Trx, session: SessionRecord): Promise<'created'> {

@@ -14,11 +14,7 @@ type ListRow = RegistrySchema['shard_list'];
 const owner = '/shards';
 
 /** `id`: of the registry that this process has opened */
-export function shardVerbs(
-  db: RegistryAccess,
-  cipher: () => SecretCipher,
-  id: string,
-): Pick<Registry, 'shards' | 'writeShards'> {
+export function shardVerbs(db: RegistryAccess, cipher: () => SecretCipher, id: string) {
   return {
     shards: (since) => db.read((tables) => readShards(tables, since, cipher())),
     writeShards: (list, expectedRevision) =>
@@ -31,7 +27,7 @@ export function shardVerbs(
         await putShards(trx, list, await draw(), cipher());
         return 'updated';
       }),
-  };
+  } satisfies Partial<Registry>;
 }
 
 export async function readShards(db: Db, since: number, cipher: SecretCipher): Promise<ShardChanges> {

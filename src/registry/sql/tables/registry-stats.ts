@@ -8,10 +8,7 @@ import type { Db, RegistryAccess } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 
 /** `rowsMax`: of a page */
-export function statVerbs(
-  db: RegistryAccess,
-  rowsMax: number,
-): Pick<Registry, 'addStats' | 'stats' | 'statsPage'> {
+export function statVerbs(db: RegistryAccess, rowsMax: number) {
   return {
     addStats: (deltas) => db.write((trx, engine) => engine.addStats(trx, deltas)),
     stats: (topic, day) =>
@@ -20,7 +17,7 @@ export function statVerbs(
         return statsOf(rows, day)[0] ?? null;
       }),
     statsPage: (after, day) => db.read((tables) => readStatPage(tables, after, day, rowsMax)),
-  };
+  } satisfies Partial<Registry>;
 }
 
 /** For a local database: update, then insert if there was no row; the caller's lock covers both. As raw SQL:

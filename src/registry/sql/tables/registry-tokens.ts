@@ -10,9 +10,7 @@ import type { RegistrySchema } from '../schema/registry-schema.ts';
 
 export type TokenRow = RegistrySchema['token'];
 
-export function tokenVerbs(
-  db: RegistryAccess,
-): Pick<Registry, 'tokens' | 'createToken' | 'removeToken' | 'useTokens'> {
+export function tokenVerbs(db: RegistryAccess) {
   return {
     async tokens(since) {
       const { revision, found } = await db.readSince(since, readTokens);
@@ -21,7 +19,7 @@ export function tokenVerbs(
     createToken: (token) => db.change((trx) => insertToken(trx, token)),
     removeToken: (name) => db.change((trx) => deleteToken(trx, name)),
     useTokens: (uses) => db.write((trx) => updateTokenUses(trx, uses)),
-  };
+  } satisfies Partial<Registry>;
 }
 
 async function insertToken(trx: Trx, token: TokenRecord): Promise<'created' | 'exists' | 'full'> {

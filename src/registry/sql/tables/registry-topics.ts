@@ -19,15 +19,7 @@ import { removeStats } from './registry-stats.ts';
 import { type PageSize, TopicPages } from './topic-pages.ts';
 import { readTopic, secretsOf, toColumns, toTopic } from './topic-row.ts';
 
-type TopicVerb =
-  | ('changes' | 'read' | 'get' | 'remains' | 'turn' | 'create' | 'update' | 'remove')
-  | ('outcomeProblem' | 'namedBy');
-
-export function topicVerbs(
-  db: RegistryAccess,
-  cipher: () => SecretCipher,
-  page: PageSize,
-): Pick<Registry, TopicVerb> {
+export function topicVerbs(db: RegistryAccess, cipher: () => SecretCipher, page: PageSize) {
   const pages = new TopicPages(page);
   return {
     async changes(after) {
@@ -96,7 +88,7 @@ export function topicVerbs(
     outcomeProblem: (draft) =>
       db.read(async (tables) => problemOf(tables, draft, await find(tables, draft.topic))),
     namedBy: (topic) => db.read((tables) => naming(tables, topic)),
-  };
+  } satisfies Partial<Registry>;
 }
 
 /** In the transaction of a change: the revision row lets no other change of a topic run beside it. */

@@ -3,6 +3,7 @@
 // a higher one: a reader that continues from its place misses no change.
 
 import { type RawBuilder, type SqlBool, sql } from 'kysely';
+import { firstWithin } from '../../../core/lists.ts';
 import type { ChangePlace, TopicChanges } from '../../../ports/registry.ts';
 import { sqlLimits } from '../limits.ts';
 import type { Db } from '../registry-engine.ts';
@@ -62,13 +63,10 @@ export class TopicPages {
 
   /** The rows that fit into a page, at least one. */
   #fitting(found: readonly TopicRow[]): readonly TopicRow[] {
-    let bytes = 0;
-    const end = found.findIndex(({ settings, secrets }) => {
-      bytes += settings.length + secrets.length;
-      return bytes > this.#size.bytes;
-    });
-    const rows = end < 0 ? found : found.slice(0, Math.max(end, 1));
-    this.#rows = end < 0 ? Math.min(this.#size.rows, 2 * this.#rows) : Math.max(2, 2 * rows.length);
+    const bytesOf = ({ settings, secrets }: TopicRow) => settings.length + secrets.length;
+    const rows = firstWithin(found, this.#size.bytes, bytesOf);
+    const isWhole = rows.length === found.length;
+    this.#rows = isWhole ? Math.min(this.#size.rows, 2 * this.#rows) : 2 * rows.length;
     return rows;
   }
 }
