@@ -3,7 +3,7 @@
 // A hook is a named HTTP receiver: a webhook, or the robot of a chat. Its text is
 // NAME=KIND+URL[#SECRET]; topics, logs and replies use its name alone, because the URL holds a credential.
 
-import type { Parsed } from './duration.ts';
+import { type Parsed, wrong } from './duration.ts';
 import { parseSecret } from './topic/secrets.ts';
 
 export const hookKinds = ['webhook', 'slack', 'dingtalk', 'wecom', 'feishu'] as const;
@@ -53,8 +53,6 @@ export function hookNamesOf(texts: readonly string[]): ReadonlySet<string> {
     }),
   );
 }
-
-const wrong = (message: string) => ({ ok: false, message }) as const;
 
 const local = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*";
 const label = '[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?';

@@ -3,8 +3,8 @@
 // The text of a broker is NAME=TYPE+URL.
 
 import { hookNamePattern } from './alert-receiver.ts';
-import type { Parsed } from './duration.ts';
-import { parseServerUrl, type ServerUrlForm, wrong } from './url/server-url.ts';
+import { type Parsed, wrong } from './duration.ts';
+import { parseServerUrl, type ServerUrlForm } from './url/server-url.ts';
 
 /** `amqp091`: AMQP 0-9-1, RabbitMQ · `amqp10`: AMQP 1.0, ActiveMQ and others · `stomp`: STOMP 1.2,
  *  ActiveMQ */

@@ -2,7 +2,7 @@
 // receivers that get times without an offset. Instants of wall times: for cron expressions, and requests and
 // imports of php-delayqueue.
 
-import type { Parsed } from './duration.ts';
+import { type Parsed, wrong } from './duration.ts';
 import { limits } from './limits.ts';
 import { unknownName } from './suggest.ts';
 
@@ -21,15 +21,33 @@ const dayMs = 86_400_000;
 /** Its year has four digits in each zone. */
 const lastMs = Date.UTC(9999, 11, 30);
 
-interface Format {
-  readonly timezone: string;
-  readonly format: Intl.DateTimeFormat;
-}
+const dayParts = { year: 'numeric', month: '2-digit', day: '2-digit' } as const;
+const clockParts = {
+  ...dayParts,
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  hourCycle: 'h23',
+} as const;
+
+type Parts = (type: Intl.DateTimeFormatPartTypes) => string;
+type Format = (epochMs: number) => Parts;
 
 /** A process needs the days and times of one time zone, and a format takes 0.2 ms to make. A format has no
  *  state. */
-let lastFormat: Format | null = null;
-let lastOfClock: Format | null = null;
+const lastFormats = new Map<object, { readonly timezone: string; readonly format: Format }>();
+
+function formatOf(timezone: string, wanted: typeof dayParts | typeof clockParts): Format {
+  const last = lastFormats.get(wanted);
+  if (last?.timezone === timezone) return last.format;
+  const made = new Intl.DateTimeFormat('en-u-ca-gregory-nu-latn', { timeZone: timezone, ...wanted });
+  const format: Format = (epochMs) => {
+    const parts = new Map(made.formatToParts(epochMs).map(({ type, value }) => [type, value]));
+    return (type) => parts.get(type) ?? '';
+  };
+  lastFormats.set(wanted, { timezone, format });
+  return format;
+}
 
 /** The name as it was written: its canonical one may be an older one, such as Asia/Calcutta. */
 export function readZone(name: string): Parsed<string> {
@@ -39,22 +57,21 @@ export function readZone(name: string): Parsed<string> {
   } catch {
     const known = Intl.supportedValuesOf('timeZone');
     const remedy = 'write an IANA name such as Asia/Shanghai';
-    return { ok: false, message: unknownName(`time zone "${name}"`, name, known, remedy) };
+    return wrong(unknownName(`time zone "${name}"`, name, known, remedy));
   }
 }
 
 /** `timezone`: an IANA name. Throws RangeError on an unknown one. */
 export function createCalendar(timezone: string): Calendar {
-  const format = lastFormat?.timezone === timezone ? lastFormat.format : dayFormat(timezone);
-  lastFormat = { timezone, format };
+  const format = formatOf(timezone, dayParts);
   let knownSlot = Number.NaN;
   let knownDay = 0;
   return {
     dayOf(epochMs) {
       const slot = Math.floor(epochMs / slotMs);
       if (slot !== knownSlot) {
-        const parts = new Map(format.formatToParts(slot * slotMs).map(({ type, value }) => [type, value]));
-        knownDay = Number(`${parts.get('year')}${parts.get('month')}${parts.get('day')}`);
+        const part = format(slot * slotMs);
+        knownDay = Number(`${part('year')}${part('month')}${part('day')}`);
         knownSlot = slot;
       }
       return knownDay;
@@ -62,35 +79,11 @@ export function createCalendar(timezone: string): Calendar {
   };
 }
 
-function dayFormat(timezone: string): Intl.DateTimeFormat {
-  return new Intl.DateTimeFormat('en-u-ca-gregory-nu-latn', {
-    timeZone: timezone,
-    year: 'numeric',
-    month: '2-digit',
-    day: '2-digit',
-  });
-}
-
-function clockFormat(timezone: string): Intl.DateTimeFormat {
-  return new Intl.DateTimeFormat('en-u-ca-gregory-nu-latn', {
-    timeZone: timezone,
-    year: 'numeric',
-    month: '2-digit',
-    day: '2-digit',
-    hour: '2-digit',
-    minute: '2-digit',
-    second: '2-digit',
-    hourCycle: 'h23',
-  });
-}
-
 /** `timezone`: an IANA name. Throws RangeError on an unknown one. */
 export function createClock(timezone: string): Clock {
-  const format = lastOfClock?.timezone === timezone ? lastOfClock.format : clockFormat(timezone);
-  lastOfClock = { timezone, format };
+  const format = formatOf(timezone, clockParts);
   return (epochMs) => {
-    const parts = new Map(format.formatToParts(epochMs).map(({ type, value }) => [type, value]));
-    const part = (type: Intl.DateTimeFormatPartTypes) => parts.get(type) ?? '';
+    const part = format(epochMs);
     const date = `${part('year').padStart(4, '0')}-${part('month')}-${part('day')}`;
     return `${date} ${part('hour')}:${part('minute')}:${part('second')}`;
   };

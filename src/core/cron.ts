@@ -11,7 +11,7 @@
 // Bounded: a search looks at limits.cronSearchDays days, and computes the instants of a few of them.
 
 import { type WallTimes, wallTimesOf } from './calendar.ts';
-import type { Parsed } from './duration.ts';
+import { type Parsed, wrong } from './duration.ts';
 import { limits } from './limits.ts';
 
 export interface Cron {
@@ -104,7 +104,6 @@ class FieldMistake extends Error {}
 
 const hasStar = (field: string): boolean => /^[*?]/.test(field);
 const ascending = (a: number, b: number): number => a - b;
-const wrong = (message: string) => ({ ok: false, message }) as const;
 
 /** `L`: the last day of the month */
 function readDays(text: string): (day: number, days: number) => boolean {

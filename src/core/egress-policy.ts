@@ -14,7 +14,7 @@
 // pattern finds.
 
 import ipaddr from 'ipaddr.js';
-import type { Parsed } from './duration.ts';
+import { type Parsed, wrong } from './duration.ts';
 
 // Addresses and ranges are compared as bytes, never as text: one address has many spellings.
 export type Address = ipaddr.IPv4 | ipaddr.IPv6;
@@ -26,11 +26,11 @@ export function parseRange(text: string): Parsed<Range> {
   const [base = '', bits, ...rest] = text.split('/');
   const address = parseAddress(base);
   if (address === null || rest.length > 0)
-    return { ok: false, message: 'must be an address or a CIDR range such as 10.0.0.0/8 or fd00::/8' };
+    return wrong('must be an address or a CIDR range such as 10.0.0.0/8 or fd00::/8');
   const width = address.kind() === 'ipv4' ? 32 : 128;
   if (bits === undefined) return { ok: true, value: [address, width] };
   if (!/^\d{1,3}$/.test(bits) || Number(bits) > width)
-    return { ok: false, message: `must have a prefix length between 0 and ${width}` };
+    return wrong(`must have a prefix length between 0 and ${width}`);
   return { ok: true, value: [address, Number(bits)] };
 }
 

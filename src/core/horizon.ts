@@ -1,5 +1,7 @@
 // The classes of the horizon: how waiting jobs are counted by their due times.
 
+import { parseDuration } from './duration.ts';
+
 /** Names of the classes, in order: overdue, then due within this time (and not within the one before), then
  *  later. The console labels its bars with them. */
 export const horizonClasses = [
@@ -17,25 +19,10 @@ export const horizonClasses = [
   '30d',
   'later',
 ] as const;
-export type HorizonClass = (typeof horizonClasses)[number];
-
-const minute = 60_000;
-const hour = 60 * minute;
-const day = 24 * hour;
 
 /** Ends of all classes but the last, ms from now: a class holds end of the one before < dueAt ≤ its end. A
  *  job that is due now is overdue: promote moves it. */
-export const horizonEndsMs: readonly number[] = [
-  0,
-  minute,
-  5 * minute,
-  15 * minute,
-  hour,
-  3 * hour,
-  6 * hour,
-  12 * hour,
-  day,
-  3 * day,
-  7 * day,
-  30 * day,
-];
+export const horizonEndsMs: readonly number[] = horizonClasses.slice(0, -1).map((name) => {
+  const parsed = parseDuration(name === 'overdue' ? 0 : name);
+  return parsed.ok ? parsed.value : Number.NaN;
+});

@@ -3,7 +3,7 @@
 // zone.
 
 import { type Cron, cronAfter, cronUntil, parseCron, trimCron } from './cron.ts';
-import { formatDuration, type Parsed } from './duration.ts';
+import { formatDuration, type Parsed, wrong } from './duration.ts';
 import { limits } from './limits.ts';
 
 export interface ScheduleTimes {
@@ -164,5 +164,3 @@ export function readEvery(ms: number): Parsed<number> {
     ? { ok: true, value: ms }
     : wrong(`must be from ${formatDuration(min)} to ${formatDuration(max)}`);
 }
-
-const wrong = (message: string) => ({ ok: false, message }) as const;

@@ -1,6 +1,6 @@
 // Makes an access token and stores its digest. The token itself is shown once and stored nowhere.
 
-import { formatDuration, type Parsed, parseDuration } from '../core/duration.ts';
+import { formatDuration, type Parsed, parseDuration, wrong } from '../core/duration.ts';
 import { DqError, invalidField } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { makeToken, type TokenRecord } from '../core/token.ts';
@@ -34,5 +34,5 @@ export function readTokenLifetime(given: string | undefined): Parsed<number | nu
   if (!parsed.ok) return parsed;
   const { tokenLifeMsMin: min, tokenLifeMsMax: max } = limits;
   if (parsed.value >= min && parsed.value <= max) return parsed;
-  return { ok: false, message: `must be between ${formatDuration(min)} and ${formatDuration(max)}` };
+  return wrong(`must be between ${formatDuration(min)} and ${formatDuration(max)}`);
 }

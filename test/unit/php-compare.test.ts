@@ -1,7 +1,6 @@
 // Tests the comparisons of retry rules, which follow PHP 8.
 import { describe, expect, it } from 'vitest';
-import { compareOrder, isTruthy } from '../../src/core/rule/php-compare.ts';
-import { numberText } from '../../src/core/rule/php-text.ts';
+import { compareOrder, isTruthy, numberText } from '../../src/core/rule/php-compare.ts';
 import { evaluateRule, parseRule } from '../../src/core/rule/reply-rule.ts';
 
 // Derived by hand from PHP 8's rules (zend_compare, _is_numeric_string_ex, zend_gcvt with precision 14) and

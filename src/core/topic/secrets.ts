@@ -2,7 +2,7 @@
 
 import { createHmac } from 'node:crypto';
 import { randomBytes } from '../../runtime/time.ts';
-import type { Parsed } from '../duration.ts';
+import { type Parsed, wrong } from '../duration.ts';
 import { limits } from '../limits.ts';
 
 export const secretPrefix = 'whsec_';
@@ -42,7 +42,7 @@ export function parseSecret(input: unknown): Parsed<string> {
   const key = Buffer.from(encoded, 'base64');
   const { secretBytesMin: min, secretBytesMax: max } = limits;
   if (text === null || key.toString('base64') !== encoded || key.length < min || key.length > max) {
-    return { ok: false, message: `must be ${secretPrefix} and the padded base64 of ${min} to ${max} bytes` };
+    return wrong(`must be ${secretPrefix} and the padded base64 of ${min} to ${max} bytes`);
   }
   return { ok: true, value: text };
 }

@@ -1,9 +1,9 @@
 // One address of `redis`: a server, a Sentinel group or a Cluster. Reads it strictly. A message never
 // repeats it: it can contain a password.
 
-import type { Parsed } from '../duration.ts';
+import { type Parsed, wrong } from '../duration.ts';
 import { suggest } from '../suggest.ts';
-import { decodeLogin, hostPattern, withoutBrackets, wrong } from './server-url.ts';
+import { decodeLogin, hostPattern, withoutBrackets } from './server-url.ts';
 
 export interface RedisHost {
   /** a name or an address, without the brackets of IPv6 */

@@ -1,9 +1,9 @@
 // smtp.url, mysql.url and console.publicUrl: an address as one text; redis-url.ts reads those of `redis`.
 // Reads them strictly. A message never repeats the URL: it can contain a password.
 
-import type { Parsed } from '../duration.ts';
+import { type Parsed, wrong } from '../duration.ts';
 
-export interface ServerUrl {
+interface ServerUrl {
   /** with its colon */
   readonly scheme: string;
   /** a name or an address, without the brackets of IPv6 */
@@ -74,10 +74,6 @@ export function withoutBrackets(host: string): string {
   return host.replace(/^\[|\]$/g, '');
 }
 
-export function wrong(message: string): Parsed<never> {
-  return { ok: false, message };
-}
-
 /** Port of an http URL, which omits port 80. */
 export function portOf(url: string): number {
   return Number(new URL(url).port || 80);
@@ -94,7 +90,7 @@ function readSwitches(url: URL, names: readonly string[]): ReadonlyMap<string, b
   return given;
 }
 
-export interface SmtpServer {
+interface SmtpServer {
   /** a name or an address, without the brackets of IPv6 */
   readonly host: string;
   readonly port: number;
@@ -172,7 +168,7 @@ export function placeOf({ host, port, database }: MysqlServer): string {
 }
 
 /** The address under which browsers reach the console behind a proxy. */
-export interface PublicUrl {
+interface PublicUrl {
   /** as browsers write it in the header Origin */
   readonly origin: string;
   /** '' or `/path` without a slash at its end */
@@ -187,11 +183,10 @@ const pathPattern = /^(?:\/[A-Za-z0-9._~-]+)*\/?$/;
 export function parsePublicUrl(text: string): Parsed<PublicUrl> {
   const url = text.length <= urlCharsMax && URL.canParse(text) ? new URL(text) : null;
   if (url === null || !/^https?:$/.test(url.protocol))
-    return { ok: false, message: 'must be a URL such as https://dq.example.org/console' };
+    return wrong('must be a URL such as https://dq.example.org/console');
   if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '')
-    return { ok: false, message: 'must have no user, query and fragment' };
-  if (!pathPattern.test(url.pathname))
-    return { ok: false, message: 'must have a path of A-Z a-z 0-9 . _ ~ - and /' };
+    return wrong('must have no user, query and fragment');
+  if (!pathPattern.test(url.pathname)) return wrong('must have a path of A-Z a-z 0-9 . _ ~ - and /');
   return {
     ok: true,
     value: {
