@@ -25,8 +25,7 @@ import {
   registrySchema,
   registrySchemaScript,
 } from '../../src/registry/sql/schema/registry-schema.ts';
-import { kyselyOver } from '../../src/registry/sql/sqlite/sqlite-dialect.ts';
-import { toStoreError } from '../../src/registry/sql/sqlite/sqlite-failure.ts';
+import { kyselyOver, sqliteEngine, toStoreError } from '../../src/registry/sql/sqlite/sqlite-engine.ts';
 import { topicVerbs } from '../../src/registry/sql/tables/registry-topics.ts';
 import { type PageSize, pageSize } from '../../src/registry/sql/tables/topic-pages.ts';
 import type { Database } from '../../src/runtime/database.ts';
@@ -78,15 +77,7 @@ it('a change of onDone or onDead and a removal scan no table', async () => {
       },
     },
   }) as Database;
-  const access = new RegistryAccess({
-    db: kyselyOver<RegistrySchema>(recorded),
-    attempt: (work) => work(),
-    failureOf: (error) => error,
-    lock: async () => {},
-    addStats: async () => {},
-    putSeries: async () => {},
-    close: async () => {},
-  });
+  const access = new RegistryAccess(sqliteEngine(kyselyOver<RegistrySchema>(recorded)));
   const topics = topicVerbs(access, () => new SecretCipher(Buffer.alloc(32)), pageSize());
   for (const name of ['end', 'other']) await topics.create(draft(name));
   await topics.create(draft('a', { onDead: 'end' }));

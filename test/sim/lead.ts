@@ -9,7 +9,7 @@ import { notifierLimits } from '../../src/notifier/limits.ts';
 import type { LeaderRow } from '../../src/ports/leadership.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import type { RegistrySchema } from '../../src/registry/sql/schema/registry-schema.ts';
-import { kyselyOver } from '../../src/registry/sql/sqlite/sqlite-dialect.ts';
+import { kyselyOver } from '../../src/registry/sql/sqlite/sqlite-engine.ts';
 import { giveUp, lead, readLeader } from '../../src/registry/sql/tables/registry-leader.ts';
 import { type Database, openDatabase, type Statement } from '../../src/runtime/database.ts';
 import type { Instances } from './instances.ts';

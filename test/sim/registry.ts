@@ -9,13 +9,9 @@ import { noShards } from '../../src/core/shard-list.ts';
 import type { Registry } from '../../src/ports/registry.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { type RegistryDb, registryOver } from '../../src/registry/sql/registry-db.ts';
-import type { RegistryEngine } from '../../src/registry/sql/registry-engine.ts';
 import { migrate } from '../../src/registry/sql/schema/migrate.ts';
 import { type RegistrySchema, registrySchema } from '../../src/registry/sql/schema/registry-schema.ts';
-import { kyselyOver } from '../../src/registry/sql/sqlite/sqlite-dialect.ts';
-import { toStoreError, untilFree } from '../../src/registry/sql/sqlite/sqlite-failure.ts';
-import { putRowsOneByOne } from '../../src/registry/sql/tables/registry-series.ts';
-import { addOneByOne } from '../../src/registry/sql/tables/registry-stats.ts';
+import { kyselyOver, sqliteEngine } from '../../src/registry/sql/sqlite/sqlite-engine.ts';
 import { type Database, openDatabase, type Statement } from '../../src/runtime/database.ts';
 import type { Occasions } from './occasions.ts';
 import { ShardTable } from './redis/shard-table.ts';
@@ -91,15 +87,7 @@ export class RegistryTables {
     for (const name of topics)
       this.#database.prepare(`INSERT INTO topic VALUES (?, 'active', '', '', 1, 0, 0, '', '')`).run(name);
     this.#overdue = this.#database.prepare('SELECT name FROM schedule WHERE next_at < ?');
-    const engine: RegistryEngine = {
-      db,
-      lock: async () => {},
-      addStats: addOneByOne,
-      putSeries: putRowsOneByOne,
-      attempt: untilFree,
-      failureOf: toStoreError,
-      close: async () => {},
-    };
+    const engine = { ...sqliteEngine(db), close: async () => {} };
     this.#db = registryOver(engine, null, registryId);
   }
 

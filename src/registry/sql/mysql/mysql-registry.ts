@@ -21,10 +21,10 @@ import type { KeptShards } from '../../shard-book.ts';
 import type { SecretCipher } from '../keys/encryption.ts';
 import { cipherFor, type KeyOptions, openCipher } from '../keys/registry-key.ts';
 import { sqlLimits } from '../limits.ts';
-import { RegistryCopy } from '../registry-copy.ts';
 import { type RegistryDb, registryOver } from '../registry-db.ts';
 import type { RegistryEngine } from '../registry-engine.ts';
 import {
+  RegistryCopy,
   type RegistrySnapshot,
   readSnapshot,
   readSnapshotTopics,

@@ -19,10 +19,7 @@ import { checkSchema, migrate } from '../schema/migrate.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 import { registrySchema } from '../schema/registry-schema.ts';
 import { openRegistryId } from '../tables/registry-id.ts';
-import { putRowsOneByOne } from '../tables/registry-series.ts';
-import { addOneByOne } from '../tables/registry-stats.ts';
-import { kyselyOver } from './sqlite-dialect.ts';
-import { toStoreError, untilFree } from './sqlite-failure.ts';
+import { kyselyOver, sqliteEngine, untilFree } from './sqlite-engine.ts';
 
 export interface RegistryFileOptions extends KeyOptions {
   /** jobs.db exists: an empty or missing registry is a loss. An interrupted first start leaves an empty file
@@ -48,16 +45,7 @@ export async function openRegistryFile(
     count(path, 1);
     const opened = database;
     const db = kyselyOver<RegistrySchema>(opened, () => count(path, -1));
-    const engine: RegistryEngine = {
-      db,
-      // The dialect takes the lock at BEGIN.
-      lock: async () => {},
-      addStats: addOneByOne,
-      putSeries: putRowsOneByOne,
-      attempt: untilFree,
-      failureOf: toStoreError,
-      close: () => db.destroy(),
-    };
+    const engine = sqliteEngine(db);
     const { cipher, id } = await untilFree(async () => {
       const step = await checkSchema(db, registrySchema, what);
       if (step > 0) await existingCipher(db, what, options);

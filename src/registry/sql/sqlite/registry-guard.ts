@@ -14,7 +14,7 @@ import { monotonicNow } from '../../../runtime/time.ts';
 import { sqlLimits } from '../limits.ts';
 import { CommitError, type RegistryEngine } from '../registry-engine.ts';
 import { damagedText, emptyText, missingText } from './registry-file.ts';
-import { toStoreError } from './sqlite-failure.ts';
+import { toStoreError } from './sqlite-engine.ts';
 
 export interface RegistryEvents {
   /** `why`: one sentence with the remedy */

@@ -1,4 +1,6 @@
-// Adapts Kysely to a SQLite file: caches statements, takes the write lock at BEGIN.
+// Adapts the registry and Kysely to a SQLite file: caches statements, takes the write lock at BEGIN, and
+// repeats work while the database is locked. Owns the meaning of each failure: surely not applied, or
+// unknown. Only a failed COMMIT can be unknown; everything before it is rolled back.
 
 import type {
   DatabaseConnection,
@@ -8,8 +10,26 @@ import type {
   TransactionSettings,
 } from 'kysely';
 import { CompiledQuery, Kysely, SqliteDialect } from 'kysely';
-import type { Database } from '../../../runtime/database.ts';
-import { strictly } from '../registry-engine.ts';
+import { StoreError } from '../../../ports/store-error.ts';
+import { type Database, sqliteCode, sqliteCodes } from '../../../runtime/database.ts';
+import { sqlLimits } from '../limits.ts';
+import { CommitError, type RegistryEngine, repeated, strictly } from '../registry-engine.ts';
+import type { RegistrySchema } from '../schema/registry-schema.ts';
+import { putRowsOneByOne } from '../tables/registry-series.ts';
+import { addOneByOne } from '../tables/registry-stats.ts';
+
+export function sqliteEngine(db: Kysely<RegistrySchema>): RegistryEngine {
+  return {
+    db,
+    // The dialect takes the lock at BEGIN.
+    lock: async () => {},
+    addStats: addOneByOne,
+    putSeries: putRowsOneByOne,
+    attempt: untilFree,
+    failureOf: toStoreError,
+    close: () => db.destroy(),
+  };
+}
 
 /** The registry has few queries; those with lists have several lengths. */
 const statementsKept = 200;
@@ -73,4 +93,38 @@ class Adapter implements SqliteDatabase {
     this.#database.close();
     this.#onClosed();
   }
+}
+
+/** sqlite.org/rescode.html */
+const names: Readonly<Record<number, string>> = {
+  5: 'busy',
+  6: 'locked',
+  8: 'read_only',
+  10: 'io_error',
+  11: 'damaged',
+  13: 'full',
+  14: 'cannot_open',
+  26: 'damaged',
+};
+
+/** Returns errors that the database did not raise (bugs) unchanged. */
+export function toStoreError(error: unknown): unknown {
+  const cause = error instanceof CommitError ? error.cause : error;
+  const code = sqliteCode(cause);
+  if (code === null) return error;
+  // SQLite rejects these before it writes the end of the transaction.
+  const isRejected = code === sqliteCodes.full || isBusy(error);
+  const kind = error instanceof CommitError && !isRejected ? 'unknown' : 'not_stored';
+  return new StoreError({ kind, code: names[code] ?? `sqlite_${code}` }, { cause });
+}
+
+/** Repeats `work` while the database is locked; a busy call has changed nothing. Does not block: SQLite's
+ *  busy handler would delay every push, because this process also serves the job store. */
+export const untilFree = <T>(work: () => Promise<T>): Promise<T> =>
+  repeated(work, (error) => (isBusy(error) ? sqlLimits.registryBusyStepMs : null));
+
+/** Another connection holds the lock: nothing was applied, and a repeat may succeed. */
+function isBusy(error: unknown): boolean {
+  const code = sqliteCode(error instanceof CommitError ? error.cause : error);
+  return code === sqliteCodes.busy || code === sqliteCodes.locked;
 }
