@@ -5,11 +5,11 @@ import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { Dice } from '../../scripts/dice.ts';
 import type { Change } from '../../src/core/job-change.ts';
 import { type JobRow, mergeRows, rowOf } from '../../src/core/job-row.ts';
-import { parseMysqlUrl } from '../../src/core/url/server-url.ts';
+import type { MysqlServer } from '../../src/core/url/server-url.ts';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
 import { allBarriers, type RowPage, type ShippedBatch } from '../../src/ports/journal.ts';
-import { journalTables } from '../../src/registry/sql/schema/mysql-schema.ts';
 import { startAnswerLoser } from '../support/answer-loser.ts';
+import { journalDatabase } from '../support/journal-instance.ts';
 import { randomLife } from '../support/journal-lives.ts';
 import { lacks, workerMariadb } from '../support/services.ts';
 import { changeKinds, changeOf } from '../support/spool.ts';
@@ -36,10 +36,9 @@ describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
     await connection.end();
     return rows as readonly Record<string, unknown>[];
   };
-  const journalOn = (url: string): MysqlJournal => {
-    const parsed = parseMysqlUrl(url);
-    if (!parsed.ok) throw new Error(parsed.message);
-    const journal = new MysqlJournal(parsed.value);
+  let login: MysqlServer;
+  const journalOn = (port = login.port): MysqlJournal => {
+    const journal = new MysqlJournal({ ...login, port });
     onTestFinished(() => journal.close());
     return journal;
   };
@@ -47,9 +46,8 @@ describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
 
   beforeEach(async () => {
     database = `journal${made++}`;
-    await ask(`CREATE DATABASE ${database}`, 'mysql');
-    for (const table of journalTables) await ask(table);
-    journal = journalOn(server.url(database));
+    login = await journalDatabase(server, database);
+    journal = journalOn();
   });
 
   const byId = (rows: readonly JobRow[]) => [...rows].sort((a, b) => (a.id < b.id ? -1 : 1));
@@ -81,7 +79,7 @@ describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
     await ask('SET GLOBAL max_allowed_packet = 4194304');
     onTestFinished(async () => void (await ask(`SET GLOBAL max_allowed_packet = ${before?.['bytes']}`)));
     const largest = [1, 2].map((n) => changeOf(n, 'accepted', 'x'.repeat(1024 ** 2)));
-    expect(await journalOn(server.url(database)).ship(batch(largest, 0))).toEqual({ kind: 'shipped' });
+    expect(await journalOn().ship(batch(largest, 0))).toEqual({ kind: 'shipped' });
     const rows = await journal.rows(largest);
     expect(rows.map(({ pushed }) => pushed?.body.length)).toEqual([1024 ** 2, 1024 ** 2]);
     const short = await journal.rows(largest, false);
@@ -162,11 +160,8 @@ describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
   });
 
   it('ship: after a lost reply to COMMIT the next call finds the position', async () => {
-    const { port } = new URL(server.url(database));
-    const proxy = await startAnswerLoser(Number(port), '\x03COMMIT');
-    const url = new URL(server.url(database));
-    url.port = String(proxy.port);
-    const far = journalOn(url.href);
+    const proxy = await startAnswerLoser(login.port, '\x03COMMIT');
+    const far = journalOn(proxy.port);
     await far.ship(batch([changeOf(1)], 0));
     proxy.arm();
     await expect(far.ship(batch([changeOf(2)], 1))).rejects.toMatchObject({ failure: { kind: 'unknown' } });

@@ -5,14 +5,14 @@ import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { type JobRow, mergeRows, rowOf } from '../../src/core/job-row.ts';
-import { parseMysqlUrl } from '../../src/core/url/server-url.ts';
+import type { MysqlServer } from '../../src/core/url/server-url.ts';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
 import { Recorder, type RecorderOptions } from '../../src/journal/ship/recorder.ts';
 import type { SpoolDirectory } from '../../src/journal/ship/spool-directory.ts';
-import { allBarriers } from '../../src/ports/journal.ts';
-import { journalTables } from '../../src/registry/sql/schema/mysql-schema.ts';
+import { allBarriers, type JournalDb } from '../../src/ports/journal.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { startAnswerLoser } from '../support/answer-loser.ts';
+import { journalDatabase } from '../support/journal-instance.ts';
 import { lacks, workerMariadb } from '../support/services.ts';
 import { changeKinds, changeOf, spoolDirectory, stream, writerIn } from '../support/spool.ts';
 import { until } from '../support/until.ts';
@@ -31,20 +31,21 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     await connection.end();
     return rows as readonly Record<string, unknown>[];
   };
-  const journalOn = (port = new URL(server.url(database)).port): MysqlJournal => {
-    const url = new URL(server.url(database));
-    url.port = port;
-    const parsed = parseMysqlUrl(url.href);
-    if (!parsed.ok) throw new Error(parsed.message);
-    const journal = new MysqlJournal(parsed.value);
+  let login: MysqlServer;
+  const journalOn = (port = login.port): MysqlJournal => {
+    const journal = new MysqlJournal({ ...login, port });
     onTestFinished(() => journal.close());
     return journal;
   };
+  /** The journal with other calls of these names. */
+  const altered = (journal: JournalDb, calls: Partial<JournalDb>): JournalDb =>
+    new Proxy(journal, {
+      get: (_, name: keyof JournalDb) => calls[name] ?? journal[name].bind(journal),
+    });
 
   beforeEach(async () => {
     database = `recorder${made++}`;
-    await ask(`CREATE DATABASE ${database}`, 'mysql');
-    for (const table of journalTables) await ask(table);
+    login = await journalDatabase(server, database);
   });
 
   async function recording(
@@ -118,18 +119,12 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     const journal = journalOn();
     const seen: number[] = [];
     const recorder = new Recorder({
-      journal: {
+      journal: altered(journal, {
         seen: async (self) => {
           if (self.barrier === allBarriers) seen.push(await count());
           return journal.seen(self);
         },
-        ship: (batch) => journal.ship(batch),
-        positions: (instance) => journal.positions(instance),
-        instances: () => journal.instances(),
-        beginShipped: (ranges) => journal.beginShipped(ranges),
-        raiseSince: (to) => journal.raiseSince(to),
-        forgetStreams: (streams) => journal.forgetStreams(streams),
-      },
+      }),
       ...{ spool, instance: stream.instance, host: 'h', log: silentLog },
       ...{ spoolBytes: 2 ** 30, retentionMs: everMs, titleOf: () => '' },
       looker: { report: async () => new Map(), lateOf: () => [], shipped: () => {} },
@@ -195,18 +190,13 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     const spool = spoolDirectory();
     const writer = await writerIn(spool);
     await writer.write(changes.slice(0, 10), 'synced');
-    const { port } = new URL(server.url(database));
-    const proxy = await startAnswerLoser(Number(port), '\x03COMMIT', lost);
-    const lossy = journalOn(String(proxy.port));
+    const proxy = await startAnswerLoser(login.port, '\x03COMMIT', lost);
+    const lossy = journalOn(proxy.port);
     const whole = journalOn();
     let losses = 0;
     // Each third batch goes through the proxy.
-    const journal = Object.assign(Object.create(whole) as MysqlJournal, {
-      positions: (instance: number) => whole.positions(instance),
-      seen: (self: Parameters<MysqlJournal['seen']>[0]) => whole.seen(self),
-      instances: () => whole.instances(),
-      forgetStreams: () => Promise.resolve(),
-      ship: (batch: Parameters<MysqlJournal['ship']>[0]) => {
+    const journal = altered(whole, {
+      ship: (batch) => {
         losses += 1;
         if (losses % 3 !== 0) return whole.ship(batch);
         proxy.arm();
@@ -453,11 +443,9 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     await writer.write(changes.slice(0, 10), 'synced');
     const whole = journalOn();
     let isUnavailable = false;
-    const journal = Object.assign(Object.create(whole) as MysqlJournal, {
-      positions: (instance: number) => whole.positions(instance),
-      seen: (self: Parameters<MysqlJournal['seen']>[0]) => whole.seen(self),
-      instances: () => whole.instances(),
-      ship: async (batch: Parameters<MysqlJournal['ship']>[0]) => {
+    const journal = altered(whole, {
+      seen: (self) => whole.seen(self),
+      ship: async (batch) => {
         if (!isUnavailable) return whole.ship(batch);
         isUnavailable = false;
         for (const table of ['dq_job', 'dq_job_log', 'dq_journal_stream']) await ask(`DELETE FROM ${table}`);

@@ -3,12 +3,12 @@
 import { chmodSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { topicDefaults } from '../../src/core/topic/topic.ts';
-import type { Registry, TopicDraft } from '../../src/ports/registry.ts';
+import type { Registry } from '../../src/ports/registry.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { openDatabase } from '../../src/runtime/database.ts';
 import { testDirectory } from '../support/directory.ts';
 import { changesOf } from '../support/registry-pages.ts';
+import { draft as draftOf } from './registry/case.ts';
 
 const secret = 'whsec_QXMgcGxhaW4gYXMgZGF5bGlnaHQsIDMyIGJ5dGVz';
 const old = 'whsec_VGhlIG9uZSBiZWZvcmUgaXQsIG9mIDMyIGJ5dGVzLi4u';
@@ -32,16 +32,11 @@ async function open(warn: (sentence: string) => void = () => {}): Promise<Regist
   return registry;
 }
 
-const draft = (topic: string): TopicDraft => ({
-  ...topicDefaults,
-  callbackUrl: 'http://127.0.0.1:9000/',
-  topic,
-  state: 'active',
-  secrets: [
-    { secret, untilAt: null },
-    { secret: old, untilAt: 5_000_000_000_000 },
-  ],
-});
+const secrets = [
+  { secret, untilAt: null },
+  { secret: old, untilAt: 5_000_000_000_000 },
+];
+const draft = (topic: string) => draftOf(topic, { secrets });
 
 /** A closed registry with a topic. */
 async function prepared(): Promise<void> {
@@ -68,14 +63,14 @@ it('secrets are read back and are plain in no file, WAL included', async () => {
   await registry.create(draft('order.close'));
   const topic = await registry.get('order.close');
   await registry.update({ ...draft('order.close'), title: 'x' }, topic?.revision ?? 0);
-  expect(topic?.secrets).toEqual(draft('order.close').secrets);
-  expect((await changesOf(registry, 0)).topics[0]?.secrets).toEqual(draft('order.close').secrets);
+  expect(topic?.secrets).toEqual(secrets);
+  expect((await changesOf(registry, 0)).topics[0]?.secrets).toEqual(secrets);
   for (const one of [secret, old]) {
     expect(everyByte().includes(one)).toBe(false);
     expect(everyByte().includes(one.slice(6, 30))).toBe(false);
   }
   await registry.close();
-  expect((await (await open()).get('order.close'))?.secrets).toEqual(draft('order.close').secrets);
+  expect((await (await open()).get('order.close'))?.secrets).toEqual(secrets);
 });
 
 it('the key stays the same from start to start', async () => {

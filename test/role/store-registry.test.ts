@@ -6,9 +6,8 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { filled } from '../../src/core/shard-list.ts';
-import { makeToken } from '../../src/core/token.ts';
-import { topicDefaults } from '../../src/core/topic/topic.ts';
-import type { Registry, TopicDraft } from '../../src/ports/registry.ts';
+import { makeToken, type TokenRecord } from '../../src/core/token.ts';
+import type { Registry } from '../../src/ports/registry.ts';
 import { openRegistryDb, openServedRegistry } from '../../src/registry/sql/registry-db.ts';
 import { connectStore, type StoreConnection } from '../../src/store/sqlite/client/client.ts';
 import { kinds, protocolMagic, protocolNumber, Writer } from '../../src/store/sqlite/wire/protocol.ts';
@@ -21,6 +20,7 @@ import {
   temporaryDirectory,
 } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
+import { draft } from './registry/case.ts';
 
 let beside: ReturnType<typeof temporaryDirectory>;
 let file: Registry;
@@ -41,17 +41,10 @@ afterEach(async () => {
   beside.remove();
 });
 
-const draft = (topic: string): TopicDraft => ({
-  ...topicDefaults,
-  callbackUrl: 'http://127.0.0.1:9000/',
-  topic,
-  state: 'active',
-  secrets: [{ secret: 'whsec_MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAw', untilAt: null }],
-});
-
-function digestOnly() {
+function token(): TokenRecord {
   const { id, digest } = makeToken();
-  return { id, digest };
+  const times = { createdAt: 1, expiresAt: null, usedAt: null };
+  return { name: 'a', id, digest, scopes: ['push'], topics: ['*'], ...times };
 }
 
 describe('registry through the socket', () => {
@@ -85,14 +78,11 @@ describe('registry through the socket', () => {
     expect(updated).toMatchObject({ kind: 'updated', topic: { title: 'новое' } });
     expect(await registry.addStats([{ topic: 't', day: 20_301_231, name: 'pushed', n: 3 }])).toBeUndefined();
     expect(await allStats(registry, 20_301_231)).toEqual(await allStats(file, 20_301_231));
-    const token = {
-      ...{ name: 'a', scopes: ['push' as const], topics: ['*'], createdAt: 1, expiresAt: null, usedAt: null },
-      ...digestOnly(),
-    };
-    expect(await registry.createToken(token)).toBe('created');
-    expect(await registry.createToken(token)).toBe('exists');
+    const made = token();
+    expect(await registry.createToken(made)).toBe('created');
+    expect(await registry.createToken(made)).toBe('exists');
     expect(await registry.tokens(-1)).toEqual(await file.tokens(-1));
-    expect((await registry.tokens(-1)).tokens).toEqual([token]);
+    expect((await registry.tokens(-1)).tokens).toEqual([made]);
     expect(await registry.removeToken('a')).toBe('removed');
     expect(await registry.removeToken('a')).toBe('absent');
     const shards = filled([{ id: '00ff00ff00ff00ff', url: 'redis://h', buckets: 1, addedAt: 5 }]);
@@ -120,13 +110,10 @@ describe('registry through the socket', () => {
     await changesOf(registry, 0);
     await registry.addStats([{ topic: 't', day: 20_301_231, name: 'pushed', n: 1 }]);
     expect(await registry.remove('t', 999)).toBe('changed');
-    const token = {
-      ...{ name: 'a', scopes: ['push' as const], topics: ['*'], createdAt: 1, expiresAt: null, usedAt: null },
-      ...digestOnly(),
-    };
+    const made = token();
     expect(await registry.removeToken('a')).toBe('absent');
-    expect(await registry.createToken(token)).toBe('created');
-    expect(await registry.createToken(token)).toBe('exists');
+    expect(await registry.createToken(made)).toBe('created');
+    expect(await registry.createToken(made)).toBe('exists');
     await registry.tokens(-1);
     expect(await registry.removeToken('a')).toBe('removed');
     const second = await registry.create(draft('u'));

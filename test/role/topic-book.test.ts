@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { everyTopic, makeToken, type TokenRecord } from '../../src/core/token.ts';
-import { topicDefaults } from '../../src/core/topic/topic.ts';
 import type { ChangePlace, Registry, TopicRecord } from '../../src/ports/registry.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { TokenBook } from '../../src/registry/token-book.ts';
@@ -9,15 +8,9 @@ import { TopicBook } from '../../src/registry/topic-book.ts';
 import { openDatabase } from '../../src/runtime/database.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { testDirectory } from '../support/directory.ts';
-import { secret } from './rig.ts';
+import { draft as draftOf } from './registry/case.ts';
 
-const draft = {
-  ...topicDefaults,
-  callbackUrl: 'http://127.0.0.1:9/',
-  topic: 't',
-  state: 'active',
-  secrets: [{ secret, untilAt: null }],
-} as const;
+const draft = draftOf('t');
 
 it('topic book: an overtaken answer undoes nothing', async () => {
   const directory = testDirectory();

@@ -64,12 +64,16 @@ describe('readTopic: settings that topics have in common', () => {
     {"rate":0,"callbackUrl":"http://x/"} | {"title":"","rate":0,"callbackUrl":"http://x/"} |
     {"title":"","callbackUrl":"http://x/","unknown":[1],"rate":0}
   `)('reads %s', (settings) => {
-    expect(read('t', settings)).toMatchObject({ callbackUrl: 'http://x/', title: '', rate: 0 });
+    const { headers: _, ...plain } = topicDefaults;
+    const topic = read('t', settings);
+    expect(topic).toMatchObject({ ...plain, callbackUrl: 'http://x/' });
+    expect(topic).not.toHaveProperty('unknown');
   });
 
   it.each([
     '',
     'null',
+    '{}',
     '{"callbackUrl":"http://x/",}',
     '{"callbackUrl":"http://x/","rate":0',
     '{"callbackUrl":"http://x/\u0001","rate":0}',
