@@ -7,7 +7,6 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Change } from '../../src/core/job-change.ts';
 import { examineJournal } from '../../src/journal/heal/journal-fsck.ts';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
-import type { Healing } from '../../src/ports/healing.ts';
 import { farOffMs, jobOf } from '../conformance/trial.ts';
 import { journalDatabase, journalInstance } from '../support/journal-instance.ts';
 import { lacks, workerMariadb, workerRedis } from '../support/services.ts';
@@ -33,7 +32,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('fsck of the j
     await one.store.jobs.cancel([{ topic: 't', id: 'c' }]);
     const journal = new MysqlJournal(login);
     onTestFinished(() => journal.close());
-    const healing = one.under.store.healing as Healing;
+    const { healing } = one;
     const { place } = await healing.marks(0);
     /** of an instance that is not here */
     const ship = (changes: readonly Change[], marks = new Map<string, number>()) =>

@@ -11,7 +11,7 @@ import { StoreError } from '../../src/ports/store-error.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { farOffMs, jobOf } from '../conformance/trial.ts';
 import { startAnswerLoser } from '../support/answer-loser.ts';
-import { journalDatabase, journalInstance } from '../support/journal-instance.ts';
+import { journalDatabase, journalInstance, journalWith } from '../support/journal-instance.ts';
 import { lacks, workerMariadb, workerRedis } from '../support/services.ts';
 import { changeOf, spoolDirectory, stream, writerIn } from '../support/spool.ts';
 import { until } from '../support/until.ts';
@@ -78,8 +78,7 @@ describe.skipIf(isMissing)('late changes', async () => {
       const parsed = await database();
       const one = await journalInstance(server, parsed, 1, { barrierMs: 500 });
       const two = await journalInstance(server, parsed, 2, { barrierMs: 500 });
-      const { healing } = two.under.store;
-      if (healing === undefined) throw new Error('the store has no healing');
+      const { healing } = two;
       await until('both have looked', () => one.looker.hasSeenAll && two.looker.hasSeenAll);
       const { look } = healing;
       const db: JournalDb = two.journal.db;
@@ -91,9 +90,7 @@ describe.skipIf(isMissing)('late changes', async () => {
       const [pushed] = await two.store.jobs.push([jobOf('late', { when: { delayMs: farOffMs } })]);
       expect(pushed?.kind).toBe('stored');
       await server.ask('FLUSHALL');
-      await until('one has healed', async () =>
-        /^\d+$/.test((await one.under.raw.hget('{dq:0}:n', 'heal')) ?? ''),
-      );
+      await until('one has healed', one.isHealed);
       const seesLoss = () => (two.looker.lastLossAt([...two.looker.partitions.keys()][0] ?? '') ?? 0) > 0;
       const isShipped = async () => (await db.rows([{ topic: 't', id: 'late' }])).length > 0;
       if (isRedisFirst) {
@@ -119,8 +116,7 @@ describe.skipIf(isMissing)('late changes', async () => {
     const parsed = await database();
     const one = await journalInstance(server, parsed, 1, { barrierMs: 500, isWhole: true });
     const two = await journalInstance(server, parsed, 2, { barrierMs: 500 });
-    const { healing } = one.under.store;
-    if (healing === undefined) throw new Error('the store has no healing');
+    const { healing } = one;
     const key = { topic: 't', id: 'overdue' };
     const db: JournalDb = one.journal.db;
     const real = { rows: db.rows.bind(db), put: healing.put.bind(healing) };
@@ -154,9 +150,7 @@ describe.skipIf(isMissing)('late changes', async () => {
     await two.store.jobs.cancel([key]);
     await until('its end is in the journal', async () => (await real.rows([key]))[0]?.state === 'cancelled');
     await server.ask('FLUSHALL');
-    await until('it is healed', async () =>
-      /^\d+$/.test((await two.under.raw.hget('{dq:0}:n', 'heal')) ?? ''),
-    );
+    await until('it is healed', two.isHealed);
     goOn();
     expect(await until('the answer', () => outcome)).toBe('other_note');
     expect(await two.under.store.jobs.get(key)).toBeNull();
@@ -166,8 +160,7 @@ describe.skipIf(isMissing)('late changes', async () => {
     await server.ask('FLUSHALL');
     const parsed = await database();
     const one = await journalInstance(server, parsed, 1, { barrierMs: 30_000 });
-    const { healing } = one.under.store;
-    if (healing === undefined) throw new Error('the store has no healing');
+    const { healing } = one;
     const db: JournalDb = one.journal.db;
     const key = { topic: 't', id: 'cancelled' };
     const real = {
@@ -188,9 +181,7 @@ describe.skipIf(isMissing)('late changes', async () => {
     await one.store.jobs.cancel([key]);
     await until('its end', async () => (await db.rows([key]))[0]?.state === 'cancelled');
     await server.ask('FLUSHALL');
-    await until('it is healed', async () =>
-      /^\d+$/.test((await one.under.raw.hget('{dq:0}:n', 'heal')) ?? ''),
-    );
+    await until('it is healed', one.isHealed);
     expect(isPut).toBe(false);
     // MySQL is back, and the restorer is the first to reach it.
     let claims = 0;
@@ -230,8 +221,7 @@ describe.skipIf(isMissing)('late changes', async () => {
   it('after a slow start, a healing waits for the spool of its own instance', async () => {
     await server.ask('FLUSHALL');
     const one = await journalInstance(server, await database(), 1, { barrierMs: 30_000 });
-    const { healing } = one.under.store;
-    if (healing === undefined) throw new Error('the store has no healing');
+    const { healing } = one;
     const db: JournalDb = one.journal.db;
     const real = { seen: db.seen.bind(db), instances: db.instances.bind(db), put: healing.put.bind(healing) };
     const key = { topic: 't', id: 'cancelled' };
@@ -262,9 +252,7 @@ describe.skipIf(isMissing)('late changes', async () => {
     await one.restart();
     await until('the restorer waits, or it has put the job', () => isPut || looks > 5);
     isStarting = false;
-    await until('it is healed', async () =>
-      /^\d+$/.test((await one.under.raw.hget('{dq:0}:n', 'heal')) ?? ''),
-    );
+    await until('it is healed', one.isHealed);
     expect(isPut).toBe(false);
   });
 
@@ -276,18 +264,13 @@ describe.skipIf(isMissing)('late changes', async () => {
     const spy = vi.spyOn(performance, 'now').mockImplementation(() => now() + ahead);
     onTestFinished(() => spy.mockRestore());
     let isDead = false;
-    const dying: RecorderOptions['journal'] = {
+    const dying = journalWith(journal, {
       seen: (self) => (isDead ? new Promise(() => {}) : journal.seen(self)),
-      instances: () => journal.instances(),
-      positions: (instance) => journal.positions(instance),
-      raiseSince: (at) => journal.raiseSince(at),
-      forgetStreams: (streams) => journal.forgetStreams(streams),
-      ship: (batch) => journal.ship(batch),
       beginShipped: () => {
         isDead = true;
         return new Promise<void>(() => {});
       },
-    };
+    });
     const looker: RecorderOptions['looker'] = {
       // Before the transaction, whose own deadlines use this clock.
       report: async () => {
@@ -313,28 +296,20 @@ describe.skipIf(isMissing)('late changes', async () => {
     const [whole, lossy] = [opened(parsed), opened({ ...parsed, port: proxy.port })];
     let calls = 0;
     let wentBack = 0;
-    const journal: RecorderOptions['journal'] = {
+    let rounds = 0;
+    const journal = journalWith(whole, {
       seen: (self) => whole.seen(self),
-      instances: () => whole.instances(),
-      positions: (instance) => whole.positions(instance),
-      ship: (batch) => whole.ship(batch),
-      beginShipped: (ranges) => whole.beginShipped(ranges),
-      raiseSince: (at) => whole.raiseSince(at),
+      positions: (instance) => {
+        rounds += 1;
+        return whole.positions(instance);
+      },
       forgetStreams: (streams) => {
         calls += 1;
         if (calls === 1) proxy.arm();
         return calls === 1 ? lossy.forgetStreams(streams) : whole.forgetStreams(streams);
       },
-    };
-    let rounds = 0;
-    const counted: RecorderOptions['journal'] = {
-      ...journal,
-      positions: (instance) => {
-        rounds += 1;
-        return journal.positions(instance);
-      },
-    };
-    const recorder = recorderOn(counted, spool, {
+    });
+    const recorder = recorderOn(journal, spool, {
       spoolBytes: 1_000,
       onWentBack: () => {
         wentBack += 1;

@@ -9,10 +9,10 @@ import type { MysqlServer } from '../../src/core/url/server-url.ts';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
 import { Recorder, type RecorderOptions } from '../../src/journal/ship/recorder.ts';
 import type { SpoolDirectory } from '../../src/journal/ship/spool-directory.ts';
-import { allBarriers, type JournalDb } from '../../src/ports/journal.ts';
+import { allBarriers } from '../../src/ports/journal.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { startAnswerLoser } from '../support/answer-loser.ts';
-import { journalDatabase } from '../support/journal-instance.ts';
+import { journalDatabase, journalWith } from '../support/journal-instance.ts';
 import { lacks, workerMariadb } from '../support/services.ts';
 import { changeKinds, changeOf, spoolDirectory, stream, writerIn } from '../support/spool.ts';
 import { until } from '../support/until.ts';
@@ -37,12 +37,6 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     onTestFinished(() => journal.close());
     return journal;
   };
-  /** The journal with other calls of these names. */
-  const altered = (journal: JournalDb, calls: Partial<JournalDb>): JournalDb =>
-    new Proxy(journal, {
-      get: (_, name: keyof JournalDb) => calls[name] ?? journal[name].bind(journal),
-    });
-
   beforeEach(async () => {
     database = `recorder${made++}`;
     login = await journalDatabase(server, database);
@@ -119,7 +113,7 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     const journal = journalOn();
     const seen: number[] = [];
     const recorder = new Recorder({
-      journal: altered(journal, {
+      journal: journalWith(journal, {
         seen: async (self) => {
           if (self.barrier === allBarriers) seen.push(await count());
           return journal.seen(self);
@@ -195,7 +189,7 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     const whole = journalOn();
     let losses = 0;
     // Each third batch goes through the proxy.
-    const journal = altered(whole, {
+    const journal = journalWith(whole, {
       ship: (batch) => {
         losses += 1;
         if (losses % 3 !== 0) return whole.ship(batch);
@@ -443,7 +437,7 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     await writer.write(changes.slice(0, 10), 'synced');
     const whole = journalOn();
     let isUnavailable = false;
-    const journal = altered(whole, {
+    const journal = journalWith(whole, {
       seen: (self) => whole.seen(self),
       ship: async (batch) => {
         if (!isUnavailable) return whole.ship(batch);

@@ -6,6 +6,7 @@ import { Redis } from 'ioredis';
 import { expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { placesOf, withShard } from '../../src/core/shard-list.ts';
+import type { Healing } from '../../src/ports/job-store.ts';
 import { farOffMs, jobOf } from '../conformance/trial.ts';
 import { journalDatabase, journalInstance } from '../support/journal-instance.ts';
 import { dumpOf, openEmpty } from '../support/redis-store.ts';
@@ -111,8 +112,7 @@ it.skipIf(isSkipped)(
     const mysql = await workerMariadb();
     const server = await owned('test', startRedis());
     const opened = await openEmpty(server, { writer: '1.1' });
-    const { healing } = opened.store;
-    if (healing === undefined) throw new Error('no healing');
+    const healing = opened.store.healing as Healing;
     let lossesLeft = 1;
     const advance: typeof healing.advance = async (note, to) => {
       if (to === 'healed' && lossesLeft > 0) {

@@ -37,10 +37,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('spool of a de
     await writer.close();
     await until('the other job is shipped', async () => living.recorder.state.lagMs === 0);
     await living.under.raw.flushall();
-    await until('the healing', async () => {
-      const note = await living.under.raw.hget('{dq:0}:n', 'heal');
-      return note !== null && !note.includes(' ');
-    });
+    await until('the healing', living.isHealed);
     const journal = new MysqlJournal(login);
     onTestFinished(async () => {
       await spool.close();

@@ -13,7 +13,8 @@ import { journaled } from '../../src/journal/record/journaled-store.ts';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
 import { Recorder } from '../../src/journal/ship/recorder.ts';
 import type { SpoolDirectory } from '../../src/journal/ship/spool-directory.ts';
-import type { Store } from '../../src/ports/job-store.ts';
+import type { Healing, Store } from '../../src/ports/job-store.ts';
+import type { JournalDb } from '../../src/ports/journal.ts';
 import type { JournalParts } from '../../src/process/role.ts';
 import { journalTables } from '../../src/registry/sql/schema/mysql-schema.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
@@ -25,6 +26,8 @@ export interface JournalInstance {
   /** as roles see it */
   readonly store: Store;
   readonly under: OpenedRedis;
+  /** of `under` */
+  readonly healing: Healing;
   readonly spool: SpoolDirectory;
   readonly recorder: Recorder;
   readonly looker: Looker;
@@ -34,6 +37,8 @@ export interface JournalInstance {
   readonly waits: readonly string[];
   /** as roles get it */
   readonly journal: JournalParts;
+  /** Whether its Redis has lost changes, and is healed since. */
+  isHealed(): Promise<boolean>;
   /** Ends the agents: changes stay in the spool. */
   stop(): Promise<void>;
   /** Starts the agents again, as a new dq-upkeep. `shipped`: ends once the spool is shipped, while the
@@ -68,6 +73,12 @@ export async function journalDatabase(
   if (!parsed.ok) throw new Error(parsed.message);
   return parsed.value;
 }
+
+/** The journal with other calls of these names. */
+export const journalWith = (journal: JournalDb, calls: Partial<JournalDb>): JournalDb =>
+  new Proxy(journal, {
+    get: (_, name: keyof JournalDb) => calls[name] ?? journal[name].bind(journal),
+  });
 
 export async function journalInstance(
   server: RedisServer,
@@ -153,7 +164,7 @@ export async function journalInstance(
   });
   return {
     store: journaled(under.store, writer),
-    ...{ under, spool, errors, notices, waits },
+    ...{ under, healing, spool, errors, notices, waits },
     journal: {
       ...{ db: journal, spool, rejectReason: () => null },
       record: (changes) => writer.write(changes, 'synced'),
@@ -164,6 +175,7 @@ export async function journalInstance(
     get looker() {
       return running.looker;
     },
+    isHealed: async () => /^\d+$/.test((await under.raw.hget('{dq:0}:n', 'heal')) ?? ''),
     stop: end,
     async restart(shipped) {
       await end();
