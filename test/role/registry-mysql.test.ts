@@ -9,7 +9,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DqError } from '../../src/core/errors.ts';
 import { limits } from '../../src/core/limits.ts';
 import { filled } from '../../src/core/shard-list.ts';
-import { makeToken } from '../../src/core/token.ts';
+import { makeToken, type TokenRecord } from '../../src/core/token.ts';
 import { parseMysqlUrl } from '../../src/core/url/server-url.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { sqlLimits } from '../../src/registry/sql/limits.ts';
@@ -191,7 +191,6 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       });
       expect((await registry.get('a'))?.state).toBe('active');
     });
-
   });
 
   describe('the key', () => {
@@ -206,7 +205,6 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       writeFileSync(other.keyPath, readFileSync(join(directory, 'secret.key')));
       expect((await rejected.get('a'))?.secrets).toEqual(draft('a').secrets);
     });
-
   });
 
   describe('an unavailable server', () => {
@@ -326,8 +324,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       const registry = await open();
       await created(registry, draft('a'));
       const proxy = await startAnswerLoser(server.port, word);
-      const { server: where } = optionsOf();
-      const through = await open({ server: { ...where, port: proxy.port } });
+      const through = await open({ server: { ...optionsOf().server, port: proxy.port } });
       proxy.arm();
       expect(await failureOf(through.create(draft('b')))).toEqual({ kind, code: 'lost' });
       expect((await changesOf(registry, 0)).revision).toBe(revision);
@@ -337,10 +334,9 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       const registry = await open();
       const topics = Array.from({ length: upkeepLimits.statsBatchMax / 2 }, (_, i) => `t${i}`);
       for (const topic of topics) await created(registry, draft(topic));
-      const { server: where } = optionsOf();
       const line = await startRedisProxy(server.port);
       line.delay(() => 15);
-      const through = await open({ server: { ...where, port: line.port } });
+      const through = await open({ server: { ...optionsOf().server, port: line.port } });
       const deltas = topics.flatMap((topic) => [
         { topic, day: 20_300_131, name: 'pushed' as const, n: 1 },
         { topic, day: 20_300_131, name: 'delivered' as const, n: 2 },
@@ -405,46 +401,42 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
   });
 
   describe('the copy in the data directory', () => {
-    const copyOfWhat = (path: string): string =>
-      JSON.parse(readFileSync(path, 'utf8').split('\n')[0] ?? '').of;
-    const token = { name: 'ops', ...makeToken(), scopes: ['admin'] as const, topics: ['*'], createdAt: 5 };
-    const record = {
-      ...{ name: token.name, id: token.id, digest: token.digest, scopes: token.scopes, topics: token.topics },
+    let path = '';
+    beforeEach(() => {
+      path = join(directory, 'registry-copy.json');
+    });
+    const isCopied = (registry: MysqlRegistry, revision: number) =>
+      until(`the copy of revision ${revision}`, async () => {
+        await changesOf(registry, 1);
+        return copyState(path).revision === revision;
+      });
+    const { id, digest } = makeToken();
+    const record: TokenRecord = {
+      ...{ name: 'ops', id, digest, scopes: ['admin'], topics: ['*'] },
       ...{ createdAt: 5, expiresAt: 4_000_000_000_000, usedAt: null },
     };
-
     const list = filled([{ id: '00ff00ff00ff00ff', url: 'redis://:geheim@h', buckets: 1, addedAt: 5 }]);
 
     it('holds the registry encrypted, is private, and follows changes', async () => {
       const registry = await open({ keepsSnapshot: true });
-      const path = join(directory, 'registry-copy.json');
       await created(registry, draft('a'));
       await registry.createToken(record);
-      await until('it follows', async () => {
-        await changesOf(registry, 1);
-        return copyState(path).revision === 2;
-      });
+      await isCopied(registry, 2);
       expect(statSync(path).mode & 0o777).toBe(0o600);
       expect(readFileSync(path, 'utf8')).not.toMatch(/whsec/);
     });
 
     it('grows by changes, and is rewritten when these exceed the rest', async () => {
       const registry = await open({ keepsSnapshot: true, page: { rows: 2 } });
-      const path = join(directory, 'registry-copy.json');
       for (let i = 0; i < 5; i += 1) await created(registry, draft(`t${i}`));
-      const follow = (revision: number) =>
-        until(`the copy of revision ${revision}`, async () => {
-          await changesOf(registry, 1);
-          return copyState(path).revision === revision;
-        });
-      await follow(5);
+      await isCopied(registry, 5);
       const [before, inode] = [readFileSync(path, 'utf8'), statSync(path).ino];
       await registry.remove('t1', 2);
       await registry.update(draft('t0', { title: 'new' }), 1);
-      await follow(7);
+      await isCopied(registry, 7);
       expect(readFileSync(path, 'utf8').slice(0, before.length)).toBe(before);
       expect(statSync(path).ino).toBe(inode);
-      const place = copyOfWhat(path);
+      const place: string = JSON.parse(before.split('\n')[0] ?? '').of;
       const names = async () => (await readSnapshotTopics(path, place))?.topics.map(({ name }) => name);
       expect(await names()).toEqual(['t2', 't3', 't4', 't0']);
       // An unfinished line of a dying process is ignored.
@@ -454,7 +446,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       let { revision } = await registry.changes({ revision: 7, name: null });
       for (; statSync(path).ino === inode; revision += 1) {
         await registry.update(draft('t2', { title }), revision === 7 ? 3 : revision);
-        await follow(revision + 1);
+        await isCopied(registry, revision + 1);
       }
       expect(revision).toBeGreaterThan(12);
       expect(await names()).toEqual(['t3', 't4', 't0', 't2']);
@@ -466,18 +458,15 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       const topic = await created(before, draft('a'));
       await before.createToken(record);
       await before.writeShards(list, 0);
-      await until('it is written', async () => {
-        await changesOf(before, 1);
-        return copyState(join(directory, 'registry-copy.json')).revision === 3;
-      });
-      const id = await before.id();
+      await isCopied(before, 3);
+      const registryId = await before.id();
       await before.close();
       await server.process.kill();
       const registry = make();
       await registry.prove();
       expect(await changesOf(registry, 0)).toEqual({ revision: 3, topics: [topic], deleted: [] });
       expect(await registry.tokens(-1)).toEqual({ revision: 3, tokens: [record] });
-      expect(await registry.id()).toBe(id);
+      expect(await registry.id()).toBe(registryId);
       expect(await failureOf(changesOf(registry, 3))).toMatchObject({ code: 'unreachable' });
       expect(await failureOf(registry.create(draft('b')))).toMatchObject({ kind: 'not_stored' });
       expect(await failureOf(registry.get('a'))).toMatchObject({ code: 'unreachable' });
@@ -494,10 +483,7 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
     it('answers within the start limit while MySQL is frozen, and never otherwise', async () => {
       const before = await open({ keepsSnapshot: true });
       await created(before, draft('a'));
-      await until('it is written', async () => {
-        await changesOf(before, 0);
-        return copyState(join(directory, 'registry-copy.json')).revision === 1;
-      });
+      await isCopied(before, 1);
       await before.close();
       const fresh = make();
       await run('UPDATE registry SET revision = 7');
@@ -518,13 +504,9 @@ describe.skipIf(await lacks('mysql'))('in MySQL', async () => {
       ['no JSON', (text) => text.slice(5)],
       ['of another format', (text) => text.replace('"format":1', '"format":2')],
     ])('is not used when it is %s', async (_, change) => {
-      const path = join(directory, 'registry-copy.json');
       const before = await open({ keepsSnapshot: true });
       await created(before, draft('a'));
-      await until('it is written', async () => {
-        await changesOf(before, 0);
-        return copyState(path).revision === 1;
-      });
+      await isCopied(before, 1);
       await before.close();
       writeFileSync(path, change(readFileSync(path, 'utf8')));
       await server.process.kill();
