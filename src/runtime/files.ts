@@ -36,6 +36,13 @@ export async function writeDurably(path: string, text: string): Promise<void> {
   await syncPath(dirname(path));
 }
 
+/** The result of work on a file, or this answer where the file does not exist. */
+export const orIfMissing = <T, M>(answer: M, work: Promise<T>): Promise<T | M> =>
+  work.catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return answer;
+    throw error;
+  });
+
 /** fsync of a file, or of a directory: the names in it survive a power cut. Rejects with its error. */
 export async function syncPath(path: string): Promise<void> {
   const file = await open(path, 'r');

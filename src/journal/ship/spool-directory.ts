@@ -14,7 +14,7 @@ import type {
   StreamPart,
   StreamPosition,
 } from '../../ports/spool.ts';
-import { makeDirectory, syncPath, writeDurably } from '../../runtime/files.ts';
+import { makeDirectory, orIfMissing, syncPath, writeDurably } from '../../runtime/files.ts';
 import { sleep } from '../../runtime/time.ts';
 import { spoolLimits } from '../limits.ts';
 import { fileNameOf, segmentNameOf } from '../record/segment.ts';
@@ -36,7 +36,6 @@ export class SpoolDirectory implements SpooledStreams {
     makeDirectory(this.path, 0o700);
   }
 
-  /** The streams, oldest incarnation first. */
   async streams(): Promise<readonly FoundStream[]> {
     const streams = grouped(await segmentsIn(this.path), nameOf);
     return [...streams.values()]
@@ -78,13 +77,8 @@ export class SpoolDirectory implements SpooledStreams {
     const taken = join(this.path, `${droppedName}.taken`);
     // A process that died after it had taken the mark left it here.
     if (await exists(taken)) return true;
-    return rename(join(this.path, droppedName), taken).then(
-      () => true,
-      (error: NodeJS.ErrnoException) => {
-        if (error.code === 'ENOENT') return false;
-        throw error;
-      },
-    );
+    const renaming = rename(join(this.path, droppedName), taken).then(() => true);
+    return orIfMissing(false, renaming);
   }
 
   async forgetDropped(): Promise<void> {
@@ -92,13 +86,7 @@ export class SpoolDirectory implements SpooledStreams {
   }
 
   async shippedNumber(): Promise<Version> {
-    const text = await readFile(join(this.path, shippedName), 'utf8').catch(
-      (error: NodeJS.ErrnoException) => {
-        if (error.code === 'ENOENT') return '';
-        throw error;
-      },
-    );
-    const number = Number(text);
+    const number = Number(await orIfMissing('', readFile(join(this.path, shippedName), 'utf8')));
     return Number.isSafeInteger(number) ? number : 0;
   }
 
@@ -142,7 +130,6 @@ export class SpoolDirectory implements SpooledStreams {
     }
   }
 
-  /** Bytes of all segments, those in late/ and damaged/ included. */
   async bytes(): Promise<number> {
     const all = await Promise.all(
       [this.path, join(this.path, 'late'), join(this.path, 'damaged')].map(segmentsIn),
@@ -154,7 +141,6 @@ export class SpoolDirectory implements SpooledStreams {
     return keepDamaged(this.path, fileNameOf(segment));
   }
 
-  /** Moves a segment to late/. */
   async setAside(segment: FoundSegment): Promise<void> {
     const late = join(this.path, 'late');
     makeDirectory(late, 0o700);
@@ -210,10 +196,7 @@ const exists = (path: string): Promise<boolean> =>
 
 /** None if the directory does not exist; without files that are removed meanwhile. */
 async function segmentsIn(directory: string): Promise<readonly FoundSegment[]> {
-  const names = await readdir(directory).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return [];
-    throw error;
-  });
+  const names = await orIfMissing([], readdir(directory));
   const found = await Promise.all(
     names.map(async (name) => {
       const segment = segmentNameOf(name);

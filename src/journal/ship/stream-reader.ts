@@ -8,7 +8,7 @@ import { type FileHandle, link, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Change } from '../../core/job-change.ts';
 import type { ReadLimits, StreamName, StreamPart, StreamPosition } from '../../ports/spool.ts';
-import { makeDirectory } from '../../runtime/files.ts';
+import { makeDirectory, orIfMissing } from '../../runtime/files.ts';
 import { turn as nextTurn } from '../../runtime/time.ts';
 import { spoolLimits } from '../limits.ts';
 import { endOfRecord, frameBytes, mayBeRecord, type Payload, readPayload } from '../record/record.ts';
@@ -239,14 +239,8 @@ async function restOf(
   return { kind: 'garbage' };
 }
 
-async function openIfAny(path: string, flags = 'r+'): Promise<FileHandle | null> {
-  try {
-    return await open(path, flags);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  }
-}
+const openIfAny = (path: string, flags = 'r+'): Promise<FileHandle | null> =>
+  orIfMissing(null, open(path, flags));
 
 /** Fewer bytes at the end of the file. */
 async function readAt(file: FileHandle, at: number, length: number): Promise<Buffer> {

@@ -8,7 +8,7 @@ import { type FileHandle, open, readFile, rename, rm, stat } from 'node:fs/promi
 import { dirname } from 'node:path';
 import type { Kysely } from 'kysely';
 import type { ChangePlace } from '../../ports/registry.ts';
-import { syncPath } from '../../runtime/files.ts';
+import { orIfMissing, syncPath } from '../../runtime/files.ts';
 import { turn } from '../../runtime/time.ts';
 import { sqlLimits } from './limits.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';
@@ -80,13 +80,8 @@ async function readLines(
   path: string,
   of: string,
 ): Promise<{ head: SnapshotHead; state: SnapshotState; pages: readonly Buffer[] } | null> {
-  let bytes: Buffer;
-  try {
-    bytes = await readFile(path);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw error;
-  }
+  const bytes = await orIfMissing(null, readFile(path));
+  if (bytes === null) return null;
   const lines = linesOf(bytes);
   const head = JSON.parse(lines[0]?.toString() ?? '') as SnapshotHead & { readonly format: number };
   if (head.of !== of || head.format !== format) return null;
