@@ -51,6 +51,9 @@ export function compareStanding(a: Standing, b: Standing): number {
   );
 }
 
+/** of a job of which only an alert is known */
+const nothing = { version: 0, origin: 0, number: 0, dueAt: 0, failures: 0, place: '' } as const;
+
 /** The row that one change makes. */
 export function rowOf(change: Change): JobRow {
   const { topic, id, number, version, origin, dueAt, failures, place } = change;
@@ -95,23 +98,7 @@ export function rowOf(change: Change): JobRow {
         ? row
         : { ...row, state: 'dead', orderAt: change.deadAt, reason: change.reason };
     case 'alert':
-      return {
-        topic,
-        id,
-        version: 0,
-        origin: 0,
-        number: 0,
-        dueAt: 0,
-        failures: 0,
-        place: '',
-        state: 'none',
-        orderAt: instantOf(version),
-        reason: null,
-        endedOrigin: 0,
-        alertTold: version,
-        bodyOrigin: 0,
-        pushed: null,
-      };
+      return { ...row, ...nothing, state: 'none', orderAt: instantOf(version), alertTold: version };
   }
 }
 
@@ -119,6 +106,17 @@ export function rowOf(change: Change): JobRow {
  *  origin. */
 function endedBy({ number, version, origin }: Change & { readonly kind: 'ended' }): Version {
   return version === number ? version : origin;
+}
+
+/** The rows of the jobs of these changes, by topic and id. */
+export function rowsOf(changes: readonly Change[]): ReadonlyMap<string, JobRow> {
+  const rows = new Map<string, JobRow>();
+  for (const change of changes) {
+    const name = `${change.topic}\0${change.id}`;
+    const known = rows.get(name);
+    rows.set(name, known === undefined ? rowOf(change) : mergeRows(known, rowOf(change)));
+  }
+  return rows;
 }
 
 /** The row of all changes in a and b, which are of one id. */

@@ -102,6 +102,8 @@ export interface RestoreCounts {
   readonly kept: number;
 }
 
+export const noCounts: RestoreCounts = { done: 0, put: 0, removed: 0, kept: 0 };
+
 export interface RestoreState extends RestoreWork {
   readonly state: 'open' | 'done' | 'failed';
   /** epoch ms by MySQL's clock */

@@ -30,6 +30,8 @@ export interface StreamPosition {
   readonly offset: number;
 }
 
+export const streamStart: StreamPosition = { segment: 0, offset: 0 };
+
 export const isBefore = (a: StreamPosition, b: StreamPosition): boolean =>
   a.segment < b.segment || (a.segment === b.segment && a.offset < b.offset);
 
@@ -37,8 +39,7 @@ export const isBefore = (a: StreamPosition, b: StreamPosition): boolean =>
 export const lacksAny = (
   found: ReadonlyMap<number, StreamPosition>,
   shipped: ReadonlyMap<number, StreamPosition>,
-): boolean =>
-  [...shipped].some(([incarnation, at]) => isBefore(found.get(incarnation) ?? { segment: 0, offset: 0 }, at));
+): boolean => [...shipped].some(([incarnation, at]) => isBefore(found.get(incarnation) ?? streamStart, at));
 
 export interface FoundSegment extends StreamName {
   /** from 1 */

@@ -4,7 +4,7 @@ import { readdirSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { type JobRow, mergeRows, rowOf } from '../../src/core/job-row.ts';
+import { type JobRow, rowsOf } from '../../src/core/job-row.ts';
 import type { MysqlServer } from '../../src/core/url/server-url.ts';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
 import { Recorder, type RecorderOptions } from '../../src/journal/ship/recorder.ts';
@@ -76,16 +76,9 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
   const changes = Array.from({ length: 2_600 }, (_, n) =>
     changeOf(n + 1, changeKinds[n % changeKinds.length]),
   );
-  const expected = (): readonly JobRow[] => {
-    const rows = new Map<string, JobRow>();
-    for (const change of changes) {
-      const known = rows.get(change.id);
-      rows.set(change.id, known === undefined ? rowOf(change) : mergeRows(known, rowOf(change)));
-    }
-    return [...rows.values()];
-  };
+  const expected: readonly JobRow[] = [...rowsOf(changes).values()];
   const count = async () => Number((await ask('SELECT COUNT(*) AS n FROM dq_job'))[0]?.n);
-  const isAll = async () => (await count()) === expected().length;
+  const isAll = async () => (await count()) === expected.length;
 
   it('ships all changes of a living process, and those that follow', async () => {
     const spool = spoolDirectory();
@@ -95,9 +88,9 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     await until('the first changes', async () => (await count()) === 2_500);
     await writer.write(changes.slice(2_500), 'synced');
     await until('the others', isAll);
-    const rows = await journalOn().rows(expected());
+    const rows = await journalOn().rows(expected);
     const byId = (some: readonly JobRow[]) => [...some].sort((a, b) => (a.id < b.id ? -1 : 1));
-    expect(byId(rows)).toEqual(byId(expected()));
+    expect(byId(rows)).toEqual(byId(expected));
     await until('no lag', () => recorder.state.lagMs === 0);
     await writer.close();
   });
@@ -125,7 +118,7 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
       onWentBack: () => {},
     });
     await recorder.sayEnded(own.incarnation, 60_000);
-    expect(seen).toEqual([expected().length]);
+    expect(seen).toEqual([expected.length]);
     expect(await journal.instances()).toMatchObject([{ barrier: allBarriers }]);
     await writer.close();
     await ownWriter.close();

@@ -5,7 +5,7 @@ import { expect } from 'vitest';
 import { pushedExtension } from '../../src/core/extension.ts';
 import type { JobKey } from '../../src/core/job.ts';
 import type { Change } from '../../src/core/job-change.ts';
-import { isRestorable, type JobRow, mergeRows, rowOf } from '../../src/core/job-row.ts';
+import { isRestorable, type JobRow, rowsOf } from '../../src/core/job-row.ts';
 import { journaled } from '../../src/journal/record/journaled-store.ts';
 import type { DumpedJob, StoreUnderTest } from '../conformance/store-under-test.ts';
 import { within } from '../conformance/trial.ts';
@@ -40,16 +40,7 @@ export function compareJournal(changes: readonly Change[], jobs: readonly Dumped
   expect([...rows.values()].filter(isRestorable).map(nameOf).sort()).toEqual(jobs.map(nameOf).sort());
 }
 
-const nameOf = ({ topic, id }: JobKey) => `${topic}/${id}`;
-
-function rowsOf(changes: readonly Change[]): ReadonlyMap<string, JobRow> {
-  const rows = new Map<string, JobRow>();
-  for (const change of changes) {
-    const row = rows.get(nameOf(change));
-    rows.set(nameOf(change), row === undefined ? rowOf(change) : mergeRows(row, rowOf(change)));
-  }
-  return rows;
-}
+const nameOf = ({ topic, id }: JobKey) => `${topic}\0${id}`;
 
 const withoutBody = (row: JobRow) => ({ ...row, pushed: { ...row.pushed, body: null } });
 

@@ -7,21 +7,13 @@
 
 import { isRestorable } from '../../core/job-row.ts';
 import { inBatches } from '../../core/lists.ts';
-import type { KeyPage, RestoreCounts } from '../../ports/journal.ts';
+import { type KeyPage, noCounts, type RestoreCounts } from '../../ports/journal.ts';
 import { Agent } from '../../runtime/agent.ts';
 import { monotonicNow, sleep, wallNow } from '../../runtime/time.ts';
 import { journalLimits } from '../limits.ts';
 import { isStillPassed, type Passed, shippedByAll } from './barrier.ts';
 import type { Looker } from './looker.ts';
-import {
-  changeOf,
-  countsOf,
-  type HealingParts,
-  noCounts,
-  sumOf,
-  unlessEnded,
-  WorkEnded,
-} from './put-outcomes.ts';
+import { changeOf, countsOf, type HealingParts, sumOf, unlessEnded, WorkEnded } from './put-outcomes.ts';
 
 export interface AuditorOptions extends HealingParts {
   readonly looker: Pick<Looker, 'allowedNow'>;

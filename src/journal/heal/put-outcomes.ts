@@ -20,8 +20,6 @@ export interface HealingParts {
   readonly record: (changes: readonly Change[]) => Promise<void>;
 }
 
-export const noCounts: RestoreCounts = { done: 0, put: 0, removed: 0, kept: 0 };
-
 export const sumOf = (a: RestoreCounts, b: RestoreCounts): RestoreCounts => ({
   done: a.done + b.done,
   put: a.put + b.put,

@@ -7,13 +7,13 @@ import type { Change } from '../../core/job-change.ts';
 import { limits } from '../../core/limits.ts';
 import type { WalkedJob } from '../../ports/healing.ts';
 import type { Partition } from '../../ports/job-store.ts';
-import type { RestoreWork } from '../../ports/journal.ts';
+import { noCounts, type RestoreWork } from '../../ports/journal.ts';
 import { Agent } from '../../runtime/agent.ts';
 import { monotonicNow, sleep } from '../../runtime/time.ts';
 import { journalLimits } from '../limits.ts';
 import type { RecorderState } from '../ship/recorder.ts';
 import { type Looker, shardOf } from './looker.ts';
-import { type HealingParts, noCounts, unlessEnded, WorkEnded } from './put-outcomes.ts';
+import { type HealingParts, unlessEnded, WorkEnded } from './put-outcomes.ts';
 
 export interface SurveyorOptions extends Omit<HealingParts, 'retentionMs' | 'refresh'> {
   readonly looker: Pick<Looker, 'notes' | 'partitions' | 'hasSeenAll'>;

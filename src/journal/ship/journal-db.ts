@@ -4,7 +4,7 @@
 
 import type { FlowEvent, JobKey, Version } from '../../core/job.ts';
 import type { Change } from '../../core/job-change.ts';
-import { type JobRow, mergeRows, rowOf } from '../../core/job-row.ts';
+import { type JobRow, rowsOf } from '../../core/job-row.ts';
 import { firstWithin, grouped, inBatches, partsWithin } from '../../core/lists.ts';
 import type { MysqlServer } from '../../core/url/server-url.ts';
 import type {
@@ -16,7 +16,7 @@ import type {
   ShipOutcome,
   ShippedBatch,
 } from '../../ports/journal.ts';
-import { isBefore, type StreamName, type StreamPosition } from '../../ports/spool.ts';
+import { isBefore, type StreamName, type StreamPosition, streamStart } from '../../ports/spool.ts';
 import { StoreError, valueFailures } from '../../ports/store-error.ts';
 import { sqlLimits } from '../../registry/sql/limits.ts';
 import {
@@ -33,8 +33,6 @@ import {
 } from './job-upsert.ts';
 import { changedBy, JournalSql, type Query } from './journal-sql.ts';
 import { beginShipped, JournalWork, positionOf, type StreamRow } from './journal-work.ts';
-
-const start: StreamPosition = { segment: 0, offset: 0 };
 
 export class MysqlJournal extends JournalWork implements JournalDb {
   readonly #sql: JournalSql;
@@ -295,20 +293,13 @@ async function lockedPosition(query: Query, { instance, incarnation }: StreamNam
     'SELECT incarnation, segment, offset_at FROM dq_journal_stream WHERE instance = ? AND incarnation = ? FOR UPDATE',
     [instance, incarnation],
   );
-  return row === undefined ? start : positionOf(row);
+  return row === undefined ? streamStart : positionOf(row);
 }
 
 /** One row per id: a job that came and went within a batch never sends its body. In the order of keys: two
  *  batches do not wait for each other in a circle. */
 async function mergeInto(query: Query, changes: readonly Change[]): Promise<void> {
-  const rows = new Map<string, JobRow>();
-  for (const change of changes) {
-    const name = `${change.topic}\0${change.id}`;
-    const row = rowOf(change);
-    const known = rows.get(name);
-    rows.set(name, known === undefined ? row : mergeRows(known, row));
-  }
-  const sorted = [...rows].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
+  const sorted = [...rowsOf(changes)].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
   for (const some of partsWithin(sorted, sqlLimits.journalStatementBytes, bytesOfRow))
     await query(upsertOf(some));
 }

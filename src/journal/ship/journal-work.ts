@@ -5,6 +5,7 @@ import type { Version } from '../../core/job.ts';
 import {
   allBarriers,
   type JournalInstance,
+  noCounts,
   type RestoreState,
   type RestoreWork,
   type ShippedRange,
@@ -15,7 +16,7 @@ import type { JournalSql, Query } from './journal-sql.ts';
 
 /** epoch ms */
 const now = 'CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)';
-const noCounts = JSON.stringify({ done: 0, put: 0, removed: 0, kept: 0 });
+const noCountsJson = JSON.stringify(noCounts);
 
 interface RestoreRow {
   readonly no: number;
@@ -60,7 +61,7 @@ export class JournalWork {
        cursor_at = IF(kind = 'heal' AND state <> 'open', NULL, cursor_at),
        claimed_until = IF(kind = 'heal' AND state <> 'open', 0, claimed_until),
        begun_at = IF(kind = 'heal' AND state <> 'open', VALUES(begun_at), begun_at), state = IF(kind = 'heal', 'open', state)`,
-      [kind, Buffer.from(about), note, noCounts],
+      [kind, Buffer.from(about), note, noCountsJson],
     );
   }
 
@@ -77,7 +78,7 @@ export class JournalWork {
       `UPDATE dq_restore SET state = 'open', cursor_at = NULL, counts = ?, claimed_by = NULL, claimed_until = 0,
        ended_at = NULL, begun_at = ${now} WHERE kind = 'survey' AND about = ? AND note = 0 AND
        (((state <> 'open' OR ? = 0) AND begun_at <= ${now} - ?) OR (state <> 'open' AND begun_at < ${since} AND ended_at <= ${now} - ?))`,
-      [noCounts, Buffer.from(shard), everyMs, everyMs, againMs],
+      [noCountsJson, Buffer.from(shard), everyMs, everyMs, againMs],
     );
   }
 
@@ -207,7 +208,7 @@ export async function beginShipped(query: Query, ranges: readonly ShippedRange[]
        claimed_until = 0, ended_at = NULL, begun_at = IF(state = 'open', begun_at, VALUES(begun_at)),
        counts = IF(state = 'open', counts, VALUES(counts)), cursor_at = IF(state = 'open',
        LEAST(CAST(cursor_at AS SIGNED), CAST(VALUES(cursor_at) AS SIGNED)), VALUES(cursor_at)), state = 'open'`,
-      [Buffer.from(place), highest, String(lowest - 1), noCounts],
+      [Buffer.from(place), highest, String(lowest - 1), noCountsJson],
     );
 }
 

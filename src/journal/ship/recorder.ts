@@ -24,6 +24,7 @@ import {
   type SpooledStreams,
   type StreamPart,
   type StreamPosition,
+  streamStart,
 } from '../../ports/spool.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import { Agent } from '../../runtime/agent.ts';
@@ -86,8 +87,6 @@ interface Round {
   /** incarnations of streams that are not shipped to their end */
   readonly open: readonly number[];
 }
-
-const start: StreamPosition = { segment: 0, offset: 0 };
 
 export class Recorder extends Agent {
   readonly #options: RecorderOptions;
@@ -278,7 +277,7 @@ export class Recorder extends Agent {
   async #ship(stream: FoundStream): Promise<boolean> {
     const { journal, spool, instance, host, looker } = this.#options;
     const { incarnation } = stream;
-    const from = this.#positions?.get(incarnation) ?? start;
+    const from = this.#positions?.get(incarnation) ?? streamStart;
     const title = this.#titleOf(incarnation);
     const part = await spool.read(stream, from, title !== null, journalLimits.journalBatch);
     this.#report(part, incarnation);
@@ -411,7 +410,7 @@ export class Recorder extends Agent {
     const positions = this.#positions;
     if (positions === null) return;
     const shipped = streams.flatMap(({ incarnation, segments }) => {
-      const at = positions.get(incarnation) ?? start;
+      const at = positions.get(incarnation) ?? streamStart;
       return this.#ended.has(incarnation) ? segments : segments.filter(({ segment }) => segment < at.segment);
     });
     const removed = await spool.clean(shipped, spoolBytes, wallNow());

@@ -5,13 +5,18 @@
 
 import type { Change } from '../../core/job-change.ts';
 import type { JournalDb, ShippedRange } from '../../ports/journal.ts';
-import type { FoundStream, SpooledStreams, StreamPosition } from '../../ports/spool.ts';
+import {
+  type FoundStream,
+  type SpooledStreams,
+  type StreamPosition,
+  streamStart,
+} from '../../ports/spool.ts';
 import { wallNow } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { journalLimits } from '../limits.ts';
 import { Recorder } from './recorder.ts';
 
-export interface ShipOptions {
+interface ShipOptions {
   readonly journal: JournalDb;
   readonly spool: SpooledStreams;
   readonly host: string;
@@ -81,7 +86,7 @@ export async function shipLate({
   for (const stream of streams) {
     const { instance, incarnation } = stream;
     const positions = await journal.positions(instance);
-    let at: StreamPosition = positions.find((one) => one.incarnation === incarnation) ?? start;
+    let at: StreamPosition = positions.find((one) => one.incarnation === incarnation) ?? streamStart;
     for await (const changes of changesOf(spool, stream)) {
       ranges.take(changes);
       const batch = { instance, incarnation, changes, process: '', host, marks: new Map() };
@@ -102,12 +107,11 @@ export async function shipLate({
   return { streams: streams.length, segments: segments.length, changes: shipped };
 }
 
-const start: StreamPosition = { segment: 0, offset: 0 };
 const segmentsOf = (streams: readonly FoundStream[]) => streams.flatMap(({ segments }) => segments);
 
 /** All changes of a dead stream, in batches. */
 async function* changesOf(spool: SpooledStreams, stream: FoundStream): AsyncGenerator<readonly Change[]> {
-  let from = start;
+  let from = streamStart;
   for (;;) {
     const { changes, next, state } = await spool.read(stream, from, false, journalLimits.journalBatch);
     if (changes.length > 0) yield changes;

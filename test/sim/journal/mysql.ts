@@ -11,12 +11,13 @@ import {
   allBarriers,
   type JournalDb,
   type JournalInstance,
+  noCounts,
   type RestoreState,
   type RestoreWork,
   type ShippedBatch,
   type ShippedRange,
 } from '../../../src/ports/journal.ts';
-import type { StreamPosition } from '../../../src/ports/spool.ts';
+import { isBefore, type StreamPosition, streamStart } from '../../../src/ports/spool.ts';
 import { StoreError } from '../../../src/ports/store-error.ts';
 import type { Loop } from '../loop.ts';
 import type { Process } from '../process.ts';
@@ -50,12 +51,9 @@ interface Tables {
 /** Rows of a page: few, so that a healing has several. */
 const pageRows = 4;
 const epochMs = 1_800_000_000_000;
-const noCounts = { done: 0, put: 0, removed: 0, kept: 0 };
 const slowMsMax = 6_000;
 const failedShare = 0.1;
 const nameOf = ({ topic, id }: JobKey): string => `${topic}/${id}`;
-const isBefore = (a: StreamPosition, b: StreamPosition) =>
-  a.segment < b.segment || (a.segment === b.segment && a.offset < b.offset);
 const failure = (code: string) => new StoreError({ kind: 'unknown', code });
 
 export class SimMysql {
@@ -300,7 +298,7 @@ export class SimMysql {
         step(() => {
           for (const [incarnation, at] of shipped) {
             const found = this.#tables.positions.get(`${self.instance}.${incarnation}`);
-            if (isBefore(found ?? { segment: 0, offset: 0 }, at)) return null;
+            if (isBefore(found ?? streamStart, at)) return null;
           }
           const known = this.#tables.instances.get(self.instance);
           const before = known?.barrier === allBarriers ? 0 : (known?.barrier ?? 0);
@@ -334,7 +332,7 @@ export class SimMysql {
   #ship({ instance, incarnation, from, next, changes, marks, late }: ShippedBatch) {
     const { positions, rows, log, marks: known } = this.#tables;
     const name = `${instance}.${incarnation}`;
-    const at = positions.get(name) ?? { segment: 0, offset: 0 };
+    const at = positions.get(name) ?? streamStart;
     if (isBefore(at, from) || isBefore(from, at)) return { kind: 'elsewhere', at } as const;
     for (const change of changes) {
       const row = rowOf(change);
