@@ -3,6 +3,7 @@
 // time of a claim fence its end. Only the end of a claim removes an instant that is due: a change of the
 // schedule leaves it.
 
+import type { NotNull } from 'kysely';
 import { limits } from '../../../core/limits.ts';
 import { firstWithin, grouped } from '../../../core/lists.ts';
 import {
@@ -47,7 +48,7 @@ async function readSchedules(db: Db, after: string, limit: number): Promise<Stor
   return fitting(rows).map(scheduleOf);
 }
 
-const fitting = (rows: readonly Row[]): readonly Row[] =>
+const fitting = <R extends Row>(rows: readonly R[]): readonly R[] =>
   firstWithin(rows, limits.schedulesBytesMax, ({ record }) => Buffer.byteLength(record));
 
 async function readSchedule(db: Db, name: string): Promise<StoredSchedule | null> {
@@ -69,7 +70,7 @@ async function insertSchedule(
     .selectFrom('schedule')
     .select(({ fn }) => fn.countAll<number>().as('count'))
     .executeTakeFirstOrThrow();
-  if (Number(count) >= limits.schedulesMax) return 'full';
+  if (count >= limits.schedulesMax) return 'full';
   const work = { made_at: null, claim_until: 0, claims: 1, problem: null };
   await trx
     .insertInto('schedule')
@@ -97,13 +98,13 @@ async function updateSchedule(
   const old = scheduleOf(row);
   if (old.revision !== record.revision - 1) return 'changed';
   // Claimed after the caller read the clock: its job may be made in the earlier topic.
-  const claimedAt = Number(row.claim_until) > 0 ? (old.nextAt ?? now) : now;
+  const claimedAt = row.claim_until > 0 ? (old.nextAt ?? now) : now;
   // One that is further ahead was claimed by a clock that was wrong.
   const dueUntil = claimedAt <= now + limits.tickLateMs ? Math.max(now, claimedAt) : now;
   const times = changedTimes(old, record, nextAt, dueUntil);
   if (times === null) return 'full';
   // The change forgets its claim.
-  const wasClaimed = Number(row.claim_until) > 0 && old.nextAt !== null;
+  const wasClaimed = row.claim_until > 0 && old.nextAt !== null;
   const madeAt = wasClaimed ? Math.max(old.nextAt, old.madeAt ?? old.nextAt) : old.madeAt;
   await trx
     .updateTable('schedule')
@@ -124,7 +125,7 @@ async function deleteSchedule(
 ): Promise<'removed' | 'changed' | 'absent'> {
   const row = await rowOf(trx, name);
   if (row === undefined) return 'absent';
-  if (revision !== undefined && Number(row.revision) !== revision) return 'changed';
+  if (revision !== undefined && row.revision !== revision) return 'changed';
   await trx.deleteFrom('schedule').where('name', '=', name).execute();
   return 'removed';
 }
@@ -145,10 +146,9 @@ async function claimDue(trx: Trx, now: number, until: number, max: number): Prom
     .execute();
   return rows.map((row) => ({
     schedule: scheduleOf(row),
-    dueAt: Number(row.next_at),
+    dueAt: row.next_at,
     // A clock that went back repeats instants: their jobs may exist.
-    wasClaimed:
-      Number(row.claims) > 0 || Number(row.next_at) <= Number(row.made_at ?? Number.NEGATIVE_INFINITY),
+    wasClaimed: row.claims > 0 || row.next_at <= (row.made_at ?? Number.NEGATIVE_INFINITY),
     claimedUntil: until,
   }));
 }
@@ -205,10 +205,11 @@ async function endTicks(trx: Trx, ends: readonly TickEnd[]): Promise<void> {
 
 /** `until`: the end of a claim that begins at `now`. One that ends much later is of a clock that was
  *  ahead. */
-const dueRows = (db: Db, now: number, until: number, max: number): Promise<Row[]> =>
+const dueRows = (db: Db, now: number, until: number, max: number) =>
   db
     .selectFrom('schedule')
     .selectAll()
+    .$narrowType<{ next_at: NotNull }>()
     .where('next_at', '<=', now)
     .where((eb) => eb.or([eb('claim_until', '<=', now), eb('claim_until', '>', until + (until - now))]))
     .orderBy('next_at')
@@ -219,13 +220,12 @@ const dueRows = (db: Db, now: number, until: number, max: number): Promise<Row[]
 function scheduleOf(row: Row): StoredSchedule {
   const { earlier = [], ...record } = JSON.parse(row.record) as ScheduleRecord &
     Partial<Pick<StoredSchedule, 'earlier'>>;
-  const instant = (value: number | null) => (value === null ? null : Number(value));
   return {
     ...record,
-    revision: Number(row.revision),
+    revision: row.revision,
     earlier,
-    nextAt: instant(row.next_at),
-    madeAt: instant(row.made_at),
+    nextAt: row.next_at,
+    madeAt: row.made_at,
     problem: row.problem,
   };
 }

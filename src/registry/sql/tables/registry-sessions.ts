@@ -6,9 +6,8 @@ import { type SessionRecord, type SignInLink, signInKinds } from '../../../core/
 import type { Registry } from '../../../ports/registry.ts';
 import type { Db, RegistryAccess, Trx } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
-import { scopesOf, topicsOf } from './registry-tokens.ts';
+import { digestPattern, rightsColumns, rightsOf } from './registry-tokens.ts';
 
-const digestPattern = /^[0-9a-f]{64}$/;
 const idPattern = /^[0-9a-f]{12}$/;
 
 export function sessionVerbs(db: RegistryAccess) {
@@ -40,8 +39,7 @@ async function insertSession(trx: Trx, session: SessionRecord): Promise<'created
       cookie_digest: session.cookieDigest,
       key_digest: session.keyDigest,
       name: session.name,
-      scopes: JSON.stringify(session.scopes),
-      topics: JSON.stringify(session.topics),
+      ...rightsColumns(session),
       token_id: session.tokenId,
       signed_in_by: session.signedInBy,
       address: session.address,
@@ -86,10 +84,9 @@ async function insertLink(trx: Trx, link: SignInLink, now: number): Promise<'cre
   for (const { digest } of kept.slice(limits.signInLinksMax - 1))
     await trx.deleteFrom('sign_in_link').where('digest', '=', digest).execute();
   const { digest, name, tokenId, endsAt } = link;
-  const [scopes, topics] = [JSON.stringify(link.scopes), JSON.stringify(link.topics)];
   await trx
     .insertInto('sign_in_link')
-    .values({ digest, name, scopes, topics, token_id: tokenId, ends_at: endsAt })
+    .values({ digest, name, ...rightsColumns(link), token_id: tokenId, ends_at: endsAt })
     .execute();
   return 'created';
 }
@@ -106,7 +103,7 @@ async function takeLink(trx: Trx, digest: string, now: number): Promise<SignInLi
   if (row.ends_at <= now) return null;
   try {
     const { name, token_id: tokenId, ends_at: endsAt } = row;
-    return { digest, name, tokenId, endsAt, scopes: scopesOf(row.scopes), topics: topicsOf(row.topics) };
+    return { digest, name, tokenId, endsAt, ...rightsOf(row) };
   } catch {
     return null; // a damaged row grants no rights
   }
@@ -122,8 +119,7 @@ function toSession(row: RegistrySchema['session']): SessionRecord | null {
       cookieDigest: row.cookie_digest,
       keyDigest: row.key_digest,
       name: row.name,
-      scopes: scopesOf(row.scopes),
-      topics: topicsOf(row.topics),
+      ...rightsOf(row),
       tokenId: row.token_id,
       signedInBy,
       address: row.address,

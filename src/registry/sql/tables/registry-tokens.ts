@@ -2,13 +2,22 @@
 // read whole.
 
 import { limits } from '../../../core/limits.ts';
-import { type Scope, type TokenRecord, type TokenUse, tokenNamePattern } from '../../../core/token.ts';
+import {
+  type Rights,
+  type Scope,
+  type TokenRecord,
+  type TokenUse,
+  tokenNamePattern,
+} from '../../../core/token.ts';
 import type { Registry } from '../../../ports/registry.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import type { Db, RegistryAccess, Trx } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 
 export type TokenRow = RegistrySchema['token'];
+
+/** SHA-256 in hexadecimal digits */
+export const digestPattern = /^[0-9a-f]{64}$/;
 
 export function tokenVerbs(db: RegistryAccess) {
   return {
@@ -27,11 +36,10 @@ async function insertToken(trx: Trx, token: TokenRecord): Promise<'created' | 'e
   if (names.some(({ name }) => name === token.name)) return 'exists';
   if (names.length >= limits.tokensMax) return 'full';
   const { name, id, digest, createdAt, expiresAt, usedAt } = token;
-  const [scopes, topics] = [JSON.stringify(token.scopes), JSON.stringify(token.topics)];
   const times = { created_at: createdAt, ends_at: expiresAt, used_at: usedAt };
   await trx
     .insertInto('token')
-    .values({ name, id, digest, scopes, topics, ...times })
+    .values({ name, id, digest, ...rightsColumns(token), ...times })
     .execute();
   return 'created';
 }
@@ -64,42 +72,30 @@ export function readTokenRows(db: Db): Promise<TokenRow[]> {
 }
 
 /** Throws StoreError for a damaged row: half a row must not grant rights. */
-export function toToken({
-  name,
-  id,
-  digest,
-  scopes,
-  topics,
-  created_at,
-  ends_at,
-  used_at,
-}: TokenRow): TokenRecord {
+export function toToken(row: TokenRow): TokenRecord {
+  const { name, id, digest, created_at: createdAt, ends_at: expiresAt, used_at: usedAt } = row;
   try {
-    if (!/^[0-9a-f]{64}$/.test(digest)) throw new Error('invalid digest');
-    return {
-      name,
-      id,
-      digest,
-      scopes: scopesOf(scopes),
-      topics: topicsOf(topics),
-      createdAt: created_at,
-      expiresAt: ends_at,
-      usedAt: used_at,
-    };
+    if (!digestPattern.test(digest)) throw new Error('invalid digest');
+    return { name, id, digest, ...rightsOf(row), createdAt, expiresAt, usedAt };
   } catch (error) {
     const cause = new Error(`the row of token ${name} is unreadable`, { cause: error });
     throw new StoreError({ kind: 'not_stored', code: 'damaged' }, { cause });
   }
 }
 
-/** Throws for a damaged column, as topicsOf does. */
-export function scopesOf(json: string): Scope[] {
-  return listOf(json) as Scope[];
-}
+type RightsColumns = Pick<TokenRow, 'scopes' | 'topics'>;
 
-export function topicsOf(json: string): string[] {
-  return listOf(json);
-}
+/** Of a token, a session or a link. */
+export const rightsColumns = ({ scopes, topics }: Rights): RightsColumns => ({
+  scopes: JSON.stringify(scopes),
+  topics: JSON.stringify(topics),
+});
+
+/** Throws for a damaged column. */
+export const rightsOf = ({ scopes, topics }: RightsColumns): Rights => ({
+  scopes: listOf(scopes) as Scope[],
+  topics: listOf(topics),
+});
 
 function listOf(json: string): string[] {
   const list: unknown = JSON.parse(json);
