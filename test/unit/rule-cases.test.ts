@@ -1,5 +1,6 @@
-// Compares retry rules with recorded results of PHP 8.2 (rule-cases.json).
+// Compares retry rules with recorded results of PHP 8.2 (rule-cases.json), and tries random ones.
 import { describe, expect, it } from 'vitest';
+import { fuzzRules } from '../../scripts/fuzz-rules.ts';
 import { evaluateRule, parseRule } from '../../src/core/rule/reply-rule.ts';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
 import { judge, rulesOf } from '../../src/core/verdict.ts';
@@ -27,4 +28,15 @@ describe('retry rule', () => {
     const verdict = judge(topicDefaults, rulesOf(topic), { attempt: 1, nowMs: 0 }, whole);
     expect(verdict).toMatchObject(retry ? { noMoreAttempts: 'dead_rule' } : { outcome: 'delivered' });
   });
+});
+
+it('random rules and replies: only parse errors and consistent booleans', () => {
+  const untouched = Reflect.ownKeys(Object.prototype);
+  const report = fuzzRules(3_000, 20_260_101);
+  expect(report.failures).toEqual([]);
+  // The generator covers everything, else the run above proves nothing.
+  expect(report.parsed).toBeGreaterThan(900);
+  expect(report.rejected).toBeGreaterThan(900);
+  expect(report.retries).toBeGreaterThan(300);
+  expect(Reflect.ownKeys(Object.prototype)).toEqual(untouched);
 });
