@@ -15,8 +15,7 @@ import type { Spool } from '../../ports/spool.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import { type MethodsOf, type RecordedVerb, storeVerbs } from '../../ports/store-verbs.ts';
 import { journalStoreLimits } from '../limits.ts';
-import { journaledJobs } from './journaled-jobs.ts';
-import { ownChange, spoolFull } from './outcomes.ts';
+import { journaledJobs, ownChange, spoolFull } from './journaled-jobs.ts';
 
 export function journaled(store: Store, spool: Spool): Store {
   return {
