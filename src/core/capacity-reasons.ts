@@ -53,9 +53,7 @@ export function noCallerAmong(answers: readonly (readonly CapacityReason[] | nul
   const shares = answers.map((reasons) => reasons?.find(({ code }) => code === 'no_share'));
   const [first] = shares;
   if (first === undefined || shares.includes(undefined)) return null;
-  const { callers } = first.values;
-  // A notifier of an earlier version does not name them: it answers beside new ones while a reload lasts.
-  if (callers === undefined) return null;
+  const { callers = '' } = first.values;
   return {
     code: 'no_caller',
     message: `only ${callers} may call this topic, and none of them is ready`,

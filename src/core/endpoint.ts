@@ -53,14 +53,12 @@ export interface TopicFailures
   readonly since: number | null;
   /** of the last failure; null: no reply */
   readonly lastStatus: number | null;
-  /** the last failure in words; '': it has a reply; absent: of a notifier of an earlier version */
-  readonly lastDetail?: string;
-  /** failed attempts without a reply since its last success or failed reply; absent: of a notifier of an
-   *  earlier version */
-  readonly unansweredInRow?: number;
-  /** of the newest failures, as many as decide whether a topic fails, epoch ms; absent: of a notifier of an
-   *  earlier version */
-  readonly lastFailuresAt?: readonly number[];
+  /** the last failure in words; '': it has a reply */
+  readonly lastDetail: string;
+  /** failed attempts without a reply since its last success or failed reply */
+  readonly unansweredInRow: number;
+  /** of the newest failures, as many as decide whether a topic fails, epoch ms */
+  readonly lastFailuresAt: readonly number[];
 }
 
 /** By topic, as several notifiers know it. */
@@ -81,26 +79,22 @@ function mergeTopic(parts: readonly TopicFailures[]): TopicFailures {
     delivered: sum(({ delivered }) => delivered),
     failed: sum(({ failed }) => failed),
     failuresInRow: sum(inRow),
-    unansweredInRow: sum((part) => Math.min(part.unansweredInRow ?? unanswered(part), inRow(part))),
+    unansweredInRow: sum((part) => Math.min(part.unansweredInRow, inRow(part))),
     lastSuccessAt: lastSuccessAt || null,
     since: starts.length === 0 ? null : Math.max(Math.min(...starts), lastSuccessAt),
   };
 }
 
-/** Of a notifier of an earlier version. */
-const unanswered = ({ lastStatus, failuresInRow }: TopicFailures) =>
-  lastStatus === null ? failuresInRow : 0;
-
-/** 0: unknown, of a notifier of an earlier version. */
+/** 0: none */
 export const lastFailureAt = ({ lastFailuresAt, since }: TopicFailures): number =>
-  Math.max(since ?? 0, ...(lastFailuresAt ?? []));
+  Math.max(since ?? 0, ...lastFailuresAt);
 
 /** Of the failures in a row those after a success of any notifier. Of more than TopicFailures lists: at least
  *  those that it lists. */
 function failuresAfter(successAt: number, { since, failuresInRow, lastFailuresAt }: TopicFailures): number {
   if (since === null) return 0;
   if (since >= successAt) return failuresInRow;
-  return (lastFailuresAt ?? []).filter((at) => at >= successAt).length;
+  return lastFailuresAt.filter((at) => at >= successAt).length;
 }
 
 /** As the topic states of the console: 5 minutes. */

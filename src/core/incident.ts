@@ -32,7 +32,7 @@ export interface Incident {
   readonly at: number;
   /** one sentence */
   readonly detail: string;
-  /** of a start of late or held jobs: the one that was due first; older versions recorded none */
+  /** of a start of late or held jobs: the one that was due first */
   readonly oldest?: LateJob;
   /** of a start: the topic to look at, if `oldest` does not name it */
   readonly topic?: string;

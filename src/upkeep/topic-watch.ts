@@ -374,7 +374,7 @@ export class TopicWatch extends Agent {
 
 /** Enough in a row. A single reply may be about its job, and a job fails as often as repliesInRow only after
  *  hours. */
-const hasFailures = ({ failuresInRow, unansweredInRow = 0 }: TopicFailures): boolean =>
+const hasFailures = ({ failuresInRow, unansweredInRow }: TopicFailures): boolean =>
   unansweredInRow >= upkeepLimits.unansweredInRow || failuresInRow >= upkeepLimits.repliesInRow;
 
 const failsAfter = (successAt: number, facts: TopicFailures): boolean =>

@@ -104,7 +104,8 @@ describe('GET /v1/attempts and GET /v1/endpoints', () => {
 
   const failing: TopicFailures = {
     ...{ topic: 'order.close', delivered: 0, failed: 40, failuresInRow: 0, lastSuccessAt: null },
-    ...{ since: null, lastReason: 'connect', lastStatus: null },
+    ...{ since: null, lastReason: 'connect', lastStatus: null, lastDetail: '' },
+    ...{ unansweredInRow: 0, lastFailuresAt: [] },
   };
 
   function start(answerOf: (name: string, params: object) => unknown): Promise<TestIntake> {

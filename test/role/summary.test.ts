@@ -183,7 +183,8 @@ describe('topics that need attention', () => {
   const at = 1_900_000_000_000;
   const calls: TopicFailures = {
     ...{ topic: 'pay.check', delivered: 0, failed: 0, failuresInRow: 0 },
-    ...{ lastSuccessAt: null, since: null, lastReason: null, lastStatus: null },
+    ...{ lastSuccessAt: null, since: null, lastReason: null, lastStatus: null, lastDetail: '' },
+    ...{ unansweredInRow: 0, lastFailuresAt: [] },
   };
 
   it('a topic fails by what the notifiers count together, since the first failure after a success', async () => {

@@ -71,8 +71,6 @@ describe('why: a ready job', () => {
       code: 'no_notifier',
       reasons: [{ code: 'no_caller', values: { callers: 'dq-notifier-0' } }],
     });
-    // A notifier of an earlier version does not name them.
-    expect(why(says(because('no_share')))).toEqual({ code: 'unknown', ahead: null });
   });
 
   it('only reasons of its own partition hold it', () => {

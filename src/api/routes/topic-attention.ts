@@ -247,7 +247,7 @@ export class TopicAttention {
           ? {
               reason: failures.lastReason,
               status: failures.lastStatus,
-              detail: failures.lastDetail ?? '',
+              detail: failures.lastDetail,
             }
           : group === undefined
             ? null
@@ -275,10 +275,13 @@ const notCalled = (topic: string): TopicFailures => ({
   delivered: 0,
   failed: 0,
   failuresInRow: 0,
+  unansweredInRow: 0,
   lastSuccessAt: null,
+  lastFailuresAt: [],
   since: null,
   lastReason: null,
   lastStatus: null,
+  lastDetail: '',
 });
 
 function receiverOf({ delivery, callbackUrl, target }: KnownTopic): string | null {

@@ -1,5 +1,6 @@
 // The hot path with a journal: writes the changes that outcomes name, and takes them out of the outcomes.
-// Records wait for the disk where a producer or operator waits for the answer. Those of attempts are written at once and synced within a second: the loss of one repeats a call.
+// Records wait for the disk where a producer or operator waits for the answer. Those of attempts are written
+// at once and synced within a second: the loss of one repeats a call.
 // Invariants: a push or verb reaches the store only when the spool has disk space. Its outcome is `unknown`
 // when the store has the change and the spool may not.
 
