@@ -6,7 +6,7 @@
 // onRepaired, and so is the time of another open: this process must end, because a close of its connection
 // would write, and the next one opens the file.
 
-import { statSync } from 'node:fs';
+import { type Stats, statSync } from 'node:fs';
 import { DqError, messageOf } from '../../../core/errors.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import { isDamage } from '../../../runtime/database.ts';
@@ -22,17 +22,14 @@ export interface RegistryEvents {
   readonly onRepaired: () => void;
 }
 
-/** What identifies the content of the file, of its WAL and of its key, as far as a stat shows it. */
 interface Seen {
   readonly inode: number;
   readonly bytes: number;
-  readonly changedAt: number;
-  readonly walBytes: number;
-  /** empty: missing */
-  readonly key: string;
+  /** the content of the file, of its WAL and of its key, as far as a stat shows it */
+  readonly content: string;
 }
 
-export interface GuardedPaths {
+interface GuardedPaths {
   readonly path: string;
   readonly keyPath: string;
 }
@@ -157,12 +154,11 @@ export class RegistryGuard {
 
   /** Whether the files have changed, and stayed so for a moment. */
   #hasSettled(seen: Seen | null): boolean {
-    if (seen === null || seen.bytes === 0 || isSame(seen, this.#rejected)) {
+    if (seen === null || seen.bytes === 0 || seen.content === this.#rejected?.content) {
       this.#changed = null;
       return false;
     }
-    if (this.#changed === null || !isSame(seen, this.#changed.seen))
-      this.#changed = { seen, since: monotonicNow() };
+    if (seen.content !== this.#changed?.seen.content) this.#changed = { seen, since: monotonicNow() };
     return monotonicNow() - this.#changed.since >= sqlLimits.registrySettledMs;
   }
 
@@ -173,27 +169,14 @@ export class RegistryGuard {
       if (file === undefined) return null;
       const wal = statSync(`${this.#path}-wal`, { throwIfNoEntry: false });
       const key = statSync(this.#keyPath, { throwIfNoEntry: false });
-      return {
-        // ctime: a changed mode or owner makes an unreadable file or key readable.
-        inode: file.ino,
-        bytes: file.size,
-        changedAt: file.ctimeMs,
-        walBytes: wal?.size ?? 0,
-        key: key === undefined ? '' : `${key.ino} ${key.size} ${key.ctimeMs}`,
-      };
+      const content = [stampOf(file), wal?.size ?? 0, stampOf(key)].join(', ');
+      return { inode: file.ino, bytes: file.size, content };
     } catch {
       return undefined;
     }
   }
 }
 
-function isSame(one: Seen, other: Seen | null): boolean {
-  return (
-    other !== null &&
-    one.inode === other.inode &&
-    one.bytes === other.bytes &&
-    one.changedAt === other.changedAt &&
-    one.walBytes === other.walBytes &&
-    one.key === other.key
-  );
-}
+/** ctime: a changed mode or owner makes an unreadable file or key readable. */
+const stampOf = (file: Stats | undefined): string =>
+  file === undefined ? '' : `${file.ino} ${file.size} ${file.ctimeMs}`;
