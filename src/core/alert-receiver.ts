@@ -6,7 +6,7 @@
 import { type Parsed, wrong } from './duration.ts';
 import { parseSecret } from './topic/secrets.ts';
 
-export const hookKinds = ['webhook', 'slack', 'dingtalk', 'wecom', 'feishu'] as const;
+const hookKinds = ['webhook', 'slack', 'dingtalk', 'wecom', 'feishu'] as const;
 
 export interface AlertHook {
   readonly name: string;

@@ -103,7 +103,7 @@ function shown(field: string, value: unknown): unknown {
 }
 
 /** Hides an invalid URL: it may hold a password. */
-export function withoutPassword(text: string): string {
+function withoutPassword(text: string): string {
   try {
     const url = new URL(text);
     if (url.password === '') return text;

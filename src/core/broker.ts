@@ -9,7 +9,7 @@ import { parseServerUrl, type ServerUrlForm } from './url/server-url.ts';
 /** `amqp091`: AMQP 0-9-1, RabbitMQ · `amqp10`: AMQP 1.0, ActiveMQ and others · `stomp`: STOMP 1.2,
  *  ActiveMQ */
 export const brokerTypes = ['amqp091', 'amqp10', 'stomp'] as const;
-export type BrokerType = (typeof brokerTypes)[number];
+type BrokerType = (typeof brokerTypes)[number];
 
 export const brokerNamePattern = hookNamePattern;
 

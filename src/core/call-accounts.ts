@@ -2,7 +2,7 @@
 
 import { limits } from './limits.ts';
 
-export interface CallAccounts {
+interface CallAccounts {
   /** calls of restricted topics */
   readonly probesMax: number;
   /** calls older than notifierLimits.slowCallMs */

@@ -45,7 +45,7 @@ function addOwn(
 }
 
 /** Name → text, in the order of sending. */
-export type FormFields = Map<string, string>;
+type FormFields = Map<string, string>;
 
 /** The top-level members of a JSON object: text as it is, numbers and nested values as the pushed JSON, true
  *  as `1`, false and null empty. A repeated name keeps its first place and its last value, as in PHP's
@@ -87,7 +87,7 @@ function rawUrlEncode(text: string): string {
 
 /** Adds the fields to the query of `path`. A field replaces a parameter of the same name, as in
  *  php-delayqueue: receivers differ in which of two they read. Other parameters keep their spelling. */
-export function addToQuery(path: string, fields: FormFields): string {
+function addToQuery(path: string, fields: FormFields): string {
   const from = path.indexOf('?');
   if (from < 0) return `${path}?${writeForm(fields)}`;
   const kept = path

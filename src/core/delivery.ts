@@ -87,7 +87,7 @@ function makePads(secret: string): Pads {
 }
 
 /** The fields of a job that headers carry. */
-export type HeaderJob = Pick<
+type HeaderJob = Pick<
   ReservedJob,
   'topic' | 'id' | 'origin' | 'extension' | 'dueAt' | 'failures' | 'contentType'
 >;

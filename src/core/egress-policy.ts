@@ -56,7 +56,7 @@ export function within(address: Address, ranges: readonly Range[]): boolean {
   return ranges.some(([base, bits]) => base.kind() === address.kind() && address.match(base, bits));
 }
 
-export function ipv4At(address: ipaddr.IPv6, byte: number): ipaddr.IPv4 {
+function ipv4At(address: ipaddr.IPv6, byte: number): ipaddr.IPv4 {
   return new ipaddr.IPv4(address.toByteArray().slice(byte, byte + 4));
 }
 

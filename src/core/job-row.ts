@@ -26,7 +26,7 @@ export interface JobRow extends JobKey, Standing {
 }
 
 /** What decides between two rows of an id. */
-export interface Standing {
+interface Standing {
   readonly state: RowState;
   readonly version: Version;
   readonly number: Version;

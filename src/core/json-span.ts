@@ -18,7 +18,7 @@ export interface MemberSpan {
 }
 
 /** Byte offset of the mistake. */
-export interface Mistake {
+interface Mistake {
   readonly mistakeAt: number;
 }
 

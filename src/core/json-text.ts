@@ -55,7 +55,7 @@ export function isJsonType(contentType: string | null): boolean {
 }
 
 /** A member of a JSON object by its decoded name. */
-export interface NamedMember {
+interface NamedMember {
   readonly name: string;
   /** from the name to the end of the value */
   readonly span: Span;

@@ -25,14 +25,14 @@ const usualSamples: readonly RuleSample[] = [
   { name: 'status 500', status: 500, text: '' },
 ].map((sample) => ({ ...sample, attempt: 1, headers: new Map() }));
 
-export interface JudgedSample {
+interface JudgedSample {
   readonly name: string;
   readonly verdict: Verdict;
   /** what dq does with the job */
   readonly next: Settlement['kind'];
 }
 
-export type Judging = Pick<
+type Judging = Pick<
   TopicJson,
   'okStatus' | 'emptyReply' | 'retryIf' | 'deadIf' | 'againIf' | 'againAfter' | 'maxAttempts'
 >;
@@ -69,7 +69,7 @@ function judgeSample(topic: Judging, rules: ReplyRules, sample: RuleSample): Jud
 
 export const replyVerdicts = ['dead', 'again', 'retry', 'done'] as const;
 
-export interface TriedReply {
+interface TriedReply {
   /** what dq does with the job */
   readonly verdict: (typeof replyVerdicts)[number];
   /** the field of the topic, or the header of the reply, that decided; null: no check matched */

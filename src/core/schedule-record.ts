@@ -57,7 +57,7 @@ export interface TickEnd {
   readonly problem: string | null;
 }
 
-export interface ChangedTimes {
+interface ChangedTimes {
   readonly nextAt: number | null;
   readonly earlier: readonly EarlierTimes[];
   /** `nextAt` is the old one, with its claim */

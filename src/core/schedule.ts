@@ -27,7 +27,7 @@ export interface EarlierTimes extends ScheduleTimes {
 }
 
 /** The times of a schedule, with earlier ones, the oldest first. */
-export interface TimesInForce extends ScheduleTimes {
+interface TimesInForce extends ScheduleTimes {
   readonly isPaused: boolean;
   readonly earlier: readonly EarlierTimes[];
   /** the latest instant whose job was made; null: none was */

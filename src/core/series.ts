@@ -22,7 +22,7 @@ export const statNames = ['pushed', 'delivered', 'retried', 'dead', 'cancelled',
 export type StatName = (typeof statNames)[number];
 
 /** In the packed order: append only. */
-export const factCounts = [
+const factCounts = [
   'pushed',
   'delivered',
   'retried',
@@ -32,7 +32,7 @@ export const factCounts = [
   'firstDelivered',
   'again',
 ] as const;
-export type FactCount = (typeof factCounts)[number];
+type FactCount = (typeof factCounts)[number];
 
 /** Upper bounds of the buckets in ms; a last bucket takes longer times. Part of the packed form. */
 const bounds = [

@@ -2,7 +2,7 @@
 // themselves, for a while. Methods reject with StoreError (`where` MySQL).
 
 import type { FlowEvent, JobKey, Version } from '../core/job.ts';
-import type { Change, PushedParts } from '../core/job-change.ts';
+import type { Change } from '../core/job-change.ts';
 import type { JobRow } from '../core/job-row.ts';
 import type { StreamName, StreamPosition } from './spool.ts';
 
@@ -36,9 +36,6 @@ export type ShipOutcome =
   | { readonly kind: 'elsewhere'; readonly at: StreamPosition }
   /** The database does not take the values of a change, or so many bytes; nothing was written. */
   | { readonly kind: 'rejected'; readonly code: string };
-
-/** A row that can be put back: its push is known and has not ended. */
-export type RestorableRow = JobRow & { readonly pushed: PushedParts };
 
 export interface RowPage {
   readonly rows: readonly JobRow[];

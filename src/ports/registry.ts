@@ -77,14 +77,14 @@ export interface StatPage {
   readonly next: string | null;
 }
 
-export interface TokenChanges {
+interface TokenChanges {
   /** of the registry: the `since` of the next call */
   readonly revision: number;
   /** all tokens by name; null = the registry did not change after `since` */
   readonly tokens: readonly TokenRecord[] | null;
 }
 
-export interface SessionChanges {
+interface SessionChanges {
   /** of the registry: the `since` of the next call */
   readonly revision: number;
   /** all sessions by the time of their sign-in, ended ones too; null = the registry did not change after
@@ -145,7 +145,7 @@ export interface BadOutcome {
 /** A topic to write; the registry sets revision and times. */
 export type TopicDraft = Omit<Topic, 'revision' | 'createdAt' | 'updatedAt'>;
 
-export type TurnOutcome =
+type TurnOutcome =
   | { readonly kind: 'updated'; readonly revision: number }
   | { readonly kind: 'changed' | 'absent' };
 

@@ -10,7 +10,7 @@ import { monotonicNow } from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';
 import { registryLimits } from './limits.ts';
 
-export interface RegistryCacheOptions {
+interface RegistryCacheOptions {
   readonly registry: Registry;
   readonly log: Log;
   /** the cached things, for log lines: "topics" */

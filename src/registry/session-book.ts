@@ -13,7 +13,7 @@ import { ReadRevision, RegistryCache } from './registry-cache.ts';
 import type { TokenBook } from './token-book.ts';
 
 /** What ends sessions. */
-export interface SessionRules {
+interface SessionRules {
   readonly tokens: Pick<TokenBook, 'count' | 'mayExist'>;
   /** a session ends after this time without use */
   readonly idleMs: number;
@@ -21,7 +21,7 @@ export interface SessionRules {
   readonly servesThisMachine: boolean;
 }
 
-export interface SessionBookOptions extends SessionRules {
+interface SessionBookOptions extends SessionRules {
   readonly registry: Registry;
   readonly log: Log;
   readonly now?: () => number;

@@ -10,7 +10,7 @@ import type { Log } from '../telemetry/log.ts';
 import { registryLimits } from './limits.ts';
 import { RegistryCache } from './registry-cache.ts';
 
-export interface ShardBookOptions {
+interface ShardBookOptions {
   readonly registry: Registry;
   readonly log: Log;
   /** receives each list that comes into force */

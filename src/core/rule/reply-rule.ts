@@ -13,7 +13,7 @@ export interface Rule {
   readonly references: readonly Reference[];
 }
 
-export type ParsedRule =
+type ParsedRule =
   | { readonly ok: true; readonly rule: Rule }
   | { readonly ok: false; readonly message: string; readonly position: number };
 

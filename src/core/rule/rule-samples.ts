@@ -33,7 +33,7 @@ export function samplesOf(rule: Rule): readonly RuleSample[] {
   return samples.filter(({ name }) => name !== '');
 }
 
-export interface RetriedSuccess {
+interface RetriedSuccess {
   /** the replies that usually mean success */
   readonly names: readonly string[];
   /** the conditions that would retry all other replies */

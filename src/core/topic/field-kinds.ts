@@ -28,7 +28,7 @@ export const anyPolicy: TopicPolicy = {
   historyMs: Number.POSITIVE_INFINITY,
 };
 
-export type FieldParser<T> = (
+type FieldParser<T> = (
   value: unknown,
   field: string,
   errors: FieldErrors,
@@ -82,7 +82,7 @@ export type FieldGroup = keyof typeof fieldGroups;
 
 /** `first`: before the groups, which are folded; `wide`: both columns; `mono`: a code, not words */
 type LookWord = 'first' | 'wide' | 'mono';
-export type FormLook = LookWord | 'first wide' | 'wide mono' | 'first wide mono' | 'first mono';
+type FormLook = LookWord | 'first wide' | 'wide mono' | 'first wide mono' | 'first mono';
 
 export type More = Pick<TopicField, 'flag' | 'more' | 'defaultText' | 'usedBy' | 'isKept' | 'group' | 'form'>;
 

@@ -25,7 +25,7 @@ export interface TopicInput {
   readonly state?: TopicState;
 }
 
-export type TopicParsed =
+type TopicParsed =
   | { readonly ok: true; readonly input: TopicInput }
   | { readonly ok: false; readonly error: DqError };
 

@@ -5,7 +5,7 @@ import { type Parsed, wrong } from '../duration.ts';
 import { suggest } from '../suggest.ts';
 import { decodeLogin, hostPattern, withoutBrackets } from './server-url.ts';
 
-export interface RedisHost {
+interface RedisHost {
   /** a name or an address, without the brackets of IPv6 */
   readonly host: string;
   readonly port: number;

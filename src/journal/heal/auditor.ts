@@ -15,7 +15,7 @@ import { isStillPassed, type Passed, shippedByAll } from './barrier.ts';
 import type { Looker } from './looker.ts';
 import { changeOf, countsOf, type HealingParts, sumOf, unlessEnded, WorkEnded } from './put-outcomes.ts';
 
-export interface AuditorOptions extends HealingParts {
+interface AuditorOptions extends HealingParts {
   readonly looker: Pick<Looker, 'allowedNow'>;
   /** for tests: other values of journalLimits */
   readonly everyMs?: number;

@@ -8,7 +8,7 @@ import { allBarriers, type JournalDb, type JournalInstance } from '../../ports/j
 import { monotonicNow, sleep } from '../../runtime/time.ts';
 import { journalLimits } from '../limits.ts';
 
-export interface BarrierOptions {
+interface BarrierOptions {
   /** The own instance, which is waited for even if it was not seen for a while: after a crash and a slow
    *  start its spool has changes that the journal lacks. */
   readonly self?: number;
@@ -22,7 +22,7 @@ export interface BarrierOptions {
   readonly meanwhile?: (silent: readonly JournalInstance[]) => Promise<void>;
 }
 
-export interface SilentInstances {
+interface SilentInstances {
   /** Older signs are left out: those changes are too old to be merged. */
   readonly withinMs: number;
   readonly maxMs: number;

@@ -16,7 +16,7 @@ import { monotonicNow, sleep, wallNow } from '../../runtime/time.ts';
 import { journalLimits } from '../limits.ts';
 import { shippedByAll } from './barrier.ts';
 
-export interface JournalFsckOptions {
+interface JournalFsckOptions {
   readonly store: Pick<Store, 'jobs' | 'history' | 'surveys'>;
   readonly healing: Pick<Healing, 'marks'>;
   readonly journal: JournalDb;

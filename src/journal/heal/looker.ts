@@ -15,7 +15,7 @@ import type { Log } from '../../telemetry/log.ts';
 import { journalLimits } from '../limits.ts';
 import type { LossSearch } from '../ship/recorder.ts';
 
-export interface LookerOptions {
+interface LookerOptions {
   readonly healing: Healing;
   readonly partitions: () => readonly Partition[];
   readonly journal: Pick<JournalDb, 'marks'>;

@@ -36,7 +36,7 @@ export interface HealingWatch {
   goesOn(behind: readonly JournalInstance[]): Promise<void>;
 }
 
-export interface RestorerOptions extends HealingParts {
+interface RestorerOptions extends HealingParts {
   readonly looker: Pick<
     Looker,
     'notes' | 'partitions' | 'hasSeenAll' | 'lookAt' | 'lastLossAt' | 'allowedNow'

@@ -15,7 +15,7 @@ import type { RecorderState } from '../ship/recorder.ts';
 import { type Looker, shardOf } from './looker.ts';
 import { type HealingParts, unlessEnded, WorkEnded } from './put-outcomes.ts';
 
-export interface SurveyorOptions extends Omit<HealingParts, 'retentionMs' | 'refresh'> {
+interface SurveyorOptions extends Omit<HealingParts, 'retentionMs' | 'refresh'> {
   readonly looker: Pick<Looker, 'notes' | 'partitions' | 'hasSeenAll'>;
   readonly recorder: () => RecorderState;
   /** limit of the spool */

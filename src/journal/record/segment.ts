@@ -13,12 +13,12 @@ import { randomBytes } from '../../runtime/time.ts';
 import { spoolLimits } from '../limits.ts';
 import type { SyncThread } from './sync-thread.ts';
 
-export interface SegmentName extends StreamName {
+interface SegmentName extends StreamName {
   /** from 1 */
   readonly segment: number;
 }
 
-export interface SegmentHeader extends SegmentName {
+interface SegmentHeader extends SegmentName {
   readonly salt: Buffer;
 }
 

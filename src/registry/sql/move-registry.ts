@@ -21,7 +21,7 @@ import { CommitError, type Db } from './registry-engine.ts';
 import { type RegistrySchema, registryTables } from './schema/registry-schema.ts';
 import { findRegistryId } from './tables/registry-id.ts';
 
-export interface MoveNote {
+interface MoveNote {
   /** MySQL, without user and password */
   readonly to: string;
   /** of the copied registry */
@@ -48,10 +48,10 @@ export function readMoveNote(dataDir: string): MoveNote | null {
 export const writeMoveNote = (dataDir: string, note: MoveNote): Promise<void> =>
   writeDurably(noteIn(dataDir), `${JSON.stringify(note)}\n`);
 
-export const removeMoveNote = (dataDir: string): void => rmSync(noteIn(dataDir), { force: true });
+const removeMoveNote = (dataDir: string): void => rmSync(noteIn(dataDir), { force: true });
 
 /** The names that registry.db has after its move. */
-export const movedName = 'registry.db.moved';
+const movedName = 'registry.db.moved';
 
 /** MySQL is in force: gives a copied registry.db another name, so that no start takes it for the registry. */
 export function putAside(dataDir: string): void {
@@ -65,7 +65,7 @@ export function putAside(dataDir: string): void {
 }
 
 /** What MySQL holds. `isOurs`: an earlier copy of this registry that was never in force, or nothing */
-export interface MoveTarget extends RegistryCounts {
+interface MoveTarget extends RegistryCounts {
   readonly isOurs: boolean;
 }
 
