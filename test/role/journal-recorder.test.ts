@@ -4,6 +4,7 @@ import { readdirSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import type { Change } from '../../src/core/job-change.ts';
 import { type JobRow, rowsOf } from '../../src/core/job-row.ts';
 import type { MysqlServer } from '../../src/core/url/server-url.ts';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
@@ -18,6 +19,7 @@ import { changeKinds, changeOf, spoolDirectory, stream, writerIn } from '../supp
 import { until } from '../support/until.ts';
 
 const dayMs = 86_400_000;
+type WriterOptions = Parameters<typeof writerIn>[1];
 /** changeOf() makes numbers of 1970. */
 const everMs = 100 * 365 * dayMs;
 
@@ -41,6 +43,19 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     database = `recorder${made++}`;
     login = await journalDatabase(server, database);
   });
+
+  /** A writer that has written these changes, and ends with the test. */
+  async function writing(spool: SpoolDirectory, written: readonly Change[], more: WriterOptions = {}) {
+    const writer = await writerIn(spool, more);
+    onTestFinished(() => writer.close());
+    await writer.write(written, 'synced');
+    return writer;
+  }
+
+  async function spooled(written: readonly Change[], more?: WriterOptions) {
+    const spool = spoolDirectory();
+    return { spool, writer: await writing(spool, written, more) };
+  }
 
   async function recording(
     spool: SpoolDirectory,
@@ -81,9 +96,7 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
   const isAll = async () => (await count()) === expected.length;
 
   it('ships all changes of a living process, and those that follow', async () => {
-    const spool = spoolDirectory();
-    const writer = await writerIn(spool);
-    await writer.write(changes.slice(0, 2_500), 'synced');
+    const { spool, writer } = await spooled(changes.slice(0, 2_500));
     const { recorder } = await recording(spool);
     await until('the first changes', async () => (await count()) === 2_500);
     await writer.write(changes.slice(2_500), 'synced');
@@ -92,17 +105,13 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     const byId = (some: readonly JobRow[]) => [...some].sort((a, b) => (a.id < b.id ? -1 : 1));
     expect(byId(rows)).toEqual(byId(expected));
     await until('no lag', () => recorder.state.lagMs === 0);
-    await writer.close();
   });
 
   it('an instance that ends: says so only when all of its streams are shipped', async () => {
-    const spool = spoolDirectory();
     // Of a process that was killed: it has no end. Two batches, and a later process without a change.
-    const writer = await writerIn(spool, { segmentBytes: 2 ** 20 });
-    await writer.write(changes.slice(0, 2_500), 'synced');
+    const { spool } = await spooled(changes.slice(0, 2_500), { segmentBytes: 2 ** 20 });
     const own = { ...stream, incarnation: stream.incarnation + 1 };
-    const ownWriter = await writerIn(spool, { stream: own });
-    await ownWriter.write(changes.slice(2_500), 'synced');
+    await writing(spool, changes.slice(2_500), { stream: own });
     const journal = journalOn();
     const seen: number[] = [];
     const recorder = new Recorder({
@@ -120,15 +129,11 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     await recorder.sayEnded(own.incarnation, 60_000);
     expect(seen).toEqual([expected.length]);
     expect(await journal.instances()).toMatchObject([{ barrier: allBarriers }]);
-    await writer.close();
-    await ownWriter.close();
     await spool.close();
   });
 
   it('reports numbers to the store before MySQL has them', async () => {
-    const spool = spoolDirectory();
-    const writer = await writerIn(spool);
-    await writer.write(changes.slice(0, 10), 'synced');
+    const { spool, writer } = await spooled(changes.slice(0, 10));
     await writer.close();
     const reported: unknown[] = [];
     const looker: RecorderOptions['looker'] = {
@@ -156,9 +161,7 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
   });
 
   it('MySQL is gone: the lag grows, nothing is lost, and it goes on', async () => {
-    const spool = spoolDirectory();
-    const writer = await writerIn(spool);
-    await writer.write(changes.slice(0, 100), 'synced');
+    const { spool, writer } = await spooled(changes.slice(0, 100));
     const { recorder, errors } = await recording(spool);
     await until('the first changes', async () => (await count()) === 100);
     await server.process.kill();
@@ -170,13 +173,10 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     await server.process.start();
     await until('all rows', isAll);
     await until('no lag', () => recorder.state.lagMs === 0);
-    await writer.close();
   });
 
   it.each(['answer', 'request'] as const)('COMMIT, %s lost: goes on where MySQL is', async (lost) => {
-    const spool = spoolDirectory();
-    const writer = await writerIn(spool);
-    await writer.write(changes.slice(0, 10), 'synced');
+    const { spool, writer } = await spooled(changes.slice(0, 10));
     const proxy = await startAnswerLoser(login.port, '\x03COMMIT', lost);
     const lossy = journalOn(proxy.port);
     const whole = journalOn();
@@ -198,7 +198,6 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     await until('all rows', isAll);
     expect(losses).toBeGreaterThan(3);
     expect(wentBack()).toBe(0);
-    await writer.close();
   });
 
   it('ends that a process could not record: raises since once, also when the recorder died meanwhile', async () => {
@@ -220,22 +219,17 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
   });
 
   it('MySQL went back: ships again from there, and reports it', async () => {
-    const spool = spoolDirectory();
-    const writer = await writerIn(spool);
-    await writer.write(changes.slice(0, 2_000), 'synced');
+    const { spool, writer } = await spooled(changes.slice(0, 2_000));
     const { wentBack } = await recording(spool);
     await until('the first changes', async () => (await count()) === 2_000);
     for (const table of ['dq_job', 'dq_job_log', 'dq_journal_stream']) await ask(`DELETE FROM ${table}`);
     await writer.write(changes.slice(2_000), 'synced');
     await until('all rows', isAll);
     expect(wentBack()).toBe(1);
-    await writer.close();
   });
 
   it('MySQL went back and nothing follows: a barrier is reached only when all is shipped again', async () => {
-    const spool = spoolDirectory();
-    const writer = await writerIn(spool);
-    await writer.write(changes.slice(0, 2_000), 'synced');
+    const { spool } = await spooled(changes.slice(0, 2_000));
     const { wentBack } = await recording(spool);
     const journal = journalOn();
     const reached = async () => (await journal.instances())[0]?.barrier ?? 0;
@@ -249,13 +243,10 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     await until('the next barrier', async () => (await reached()) >= second);
     expect(await count()).toBe(2_000);
     expect(wentBack()).toBe(1);
-    await writer.close();
   });
 
   it('a new process: notices that MySQL went back before, once', async () => {
-    const spool = spoolDirectory();
-    const writer = await writerIn(spool);
-    await writer.write(changes.slice(0, 10), 'synced');
+    const { spool, writer } = await spooled(changes.slice(0, 10));
     await writer.close();
     const run = async () => {
       const { recorder, wentBack } = await recording(spool, { spoolBytes: 1_000, titleOf: () => null });
@@ -280,8 +271,7 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     await dead.write([...changes.slice(0, 20), bad, ...changes.slice(20, 28)], 'synced');
     await dead.close();
     const living = { ...stream, incarnation: stream.incarnation + 1 };
-    const writer = await writerIn(spool, { stream: living });
-    await writer.write(changes.slice(30, 40), 'synced');
+    await writing(spool, changes.slice(30, 40), { stream: living });
     const titleOf = (incarnation: number) => (incarnation === living.incarnation ? 'dq-server-0' : null);
     const before = Date.now();
     const { recorder, errors } = await recording(spool, { titleOf });
@@ -291,12 +281,10 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     expect((await spool.setAsideCounts()).damaged).toBe(1);
     // A job whose end is left out may look open.
     expect(await journalOn().since()).toBeGreaterThanOrEqual(before);
-    await writer.close();
   });
 
   it('a body above the packet of MySQL: all others are shipped', async () => {
-    const spool = spoolDirectory();
-    const writer = await writerIn(spool);
+    const { spool, writer } = await spooled([]);
     const large = ['large', 'larger'].map((id, n) => ({
       ...changeOf(4 * n + 101, 'accepted', 'x'.repeat(1_100_000)),
       id,
@@ -311,17 +299,13 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     expect([...new Set(errors)]).toEqual([
       'recorder: MySQL rejects changes; they are left out, and damaged/ keeps them',
     ]);
-    await writer.close();
   });
 
   it('a file that cannot be read: other streams are shipped', async () => {
-    const spool = spoolDirectory();
-    const dead = await writerIn(spool);
-    await dead.write(changes.slice(0, 10), 'synced');
+    const { spool, writer: dead } = await spooled(changes.slice(0, 10));
     await dead.close();
     const living = { ...stream, incarnation: stream.incarnation + 1 };
-    const writer = await writerIn(spool, { stream: living });
-    await writer.write(changes.slice(10, 2_600), 'synced');
+    await writing(spool, changes.slice(10, 2_600), { stream: living });
     const read = spool.read.bind(spool);
     let isBroken = true;
     const reading: typeof spool.read = async (from, ...more) => {
@@ -335,13 +319,10 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     expect(errors).toEqual(['recorder: cannot ship the journal; the spool keeps it']);
     isBroken = false;
     await until('all', async () => (await count()) === 2_600);
-    await writer.close();
   });
 
   it('a segment from before the retention is set aside, not merged; later ones are', async () => {
-    const spool = spoolDirectory();
-    const writer = await writerIn(spool, { segmentBytes: 4_096 });
-    await writer.write(changesFrom(6.5 * dayMs), 'synced');
+    const { spool, writer } = await spooled(changesFrom(6.5 * dayMs), { segmentBytes: 4_096 });
     const old = (await spool.streams())[0]?.segments.length ?? 0;
     await writer.write(
       changesFrom(0, 10).map((change) => ({ ...change, topic: 'x'.repeat(120) })),
@@ -357,9 +338,7 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
   });
 
   it('a clock that was wrong at boot: segments with an old date are merged', async () => {
-    const spool = spoolDirectory();
-    const writer = await writerIn(spool);
-    await writer.write(changesFrom(0), 'synced');
+    const { spool, writer } = await spooled(changesFrom(0));
     await writer.close();
     const [name = ''] = readdirSync(spool.path);
     utimesSync(join(spool.path, name), 60, 60);
@@ -369,30 +348,23 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
   });
 
   it('an idle process: its old segment stays, also with the shortest retention', async () => {
-    const spool = spoolDirectory();
-    const writer = await writerIn(spool);
-    await writer.write(changesFrom(6.5 * dayMs), 'synced');
+    const { spool, writer } = await spooled(changesFrom(6.5 * dayMs));
     await recording(spool, { retentionMs: dayMs });
     await until('the first changes', async () => (await count()) === 10);
     await writer.write(changesFrom(0, 10), 'synced');
     await until('the others', async () => (await count()) === 20);
     expect((await spool.setAsideCounts()).late).toBe(0);
-    await writer.close();
   });
 
   it('the shortest retention: merges what a dead process wrote just now', async () => {
-    const spool = spoolDirectory();
-    const writer = await writerIn(spool);
-    await writer.write(changesFrom(0), 'synced');
+    const { spool, writer } = await spooled(changesFrom(0));
     await writer.close();
     await recording(spool, { retentionMs: dayMs, titleOf: () => null });
     await until('the changes', async () => (await count()) === 10);
   });
 
   it('MySQL went back before the last batch of a stream: ships all of it again', async () => {
-    const spool = spoolDirectory();
-    const writer = await writerIn(spool);
-    await writer.write(changes.slice(0, 10), 'synced');
+    const { spool, writer } = await spooled(changes.slice(0, 10));
     let isOpen = true;
     const streams = spool.streams.bind(spool);
     Object.assign(spool, { streams: async () => (isOpen ? streams() : []) });
@@ -408,12 +380,10 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
 
   it('MySQL went back: ships ended streams again as soon as another stream shows it', async () => {
     const spool = spoolDirectory();
-    const dead = await writerIn(spool);
-    await dead.write(changes.slice(0, 10), 'synced');
+    const dead = await writing(spool, changes.slice(0, 10));
     await dead.close();
     const living = { ...stream, incarnation: stream.incarnation + 1 };
-    const writer = await writerIn(spool, { stream: living });
-    await writer.write(changes.slice(10, 20), 'synced');
+    const writer = await writing(spool, changes.slice(10, 20), { stream: living });
     const titleOf = (incarnation: number) => (incarnation === living.incarnation ? 'dq-server-0' : null);
     const { wentBack } = await recording(spool, { titleOf });
     await until('the first changes', async () => (await count()) === 20);
@@ -421,13 +391,10 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     await writer.write(changes.slice(20, 30), 'synced');
     await until('all changes', async () => (await count()) === 30);
     expect(wentBack()).toBe(1);
-    await writer.close();
   });
 
   it('MySQL went back while it was unavailable: ships again from there, and reports it once', async () => {
-    const spool = spoolDirectory();
-    const writer = await writerIn(spool);
-    await writer.write(changes.slice(0, 10), 'synced');
+    const { spool, writer } = await spooled(changes.slice(0, 10));
     const whole = journalOn();
     let isUnavailable = false;
     const journal = journalWith(whole, {
@@ -445,6 +412,5 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     await writer.write(changes.slice(10, 20), 'synced');
     await until('all changes', async () => (await count()) === 20);
     expect(wentBack()).toBe(1);
-    await writer.close();
   });
 });

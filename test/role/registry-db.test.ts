@@ -319,6 +319,11 @@ describe('the file of a process that serves it', () => {
     expect(damage()).toMatch(why);
     expect(damages).toEqual([damage()]);
   };
+  const ended = ({ registry, repairs }: Served) =>
+    until('the end of the process', async () => {
+      await failureOf(registry.get('a'));
+      return repairs() > 0;
+    });
   /** A registry with one topic in its file, and one in its WAL. */
   const make = async () => {
     const before = await openRegistryDb(path);
@@ -349,10 +354,7 @@ describe('the file of a process that serves it', () => {
     copyFileSync(path, `${path}.new`);
     renameSync(`${path}.new`, path);
     await expectRejecting(serving, /registry\.db was replaced while dq runs/);
-    await until('the end of the process', async () => {
-      await failureOf(serving.registry.get('a'));
-      return serving.repairs() > 0;
-    });
+    await ended(serving);
     expect(await failureOf(serving.registry.get('a'))).toMatchObject({ code: 'registry_damaged' });
     expect(serving.repairs()).toBe(1);
   });
@@ -370,10 +372,7 @@ describe('the file of a process that serves it', () => {
     const before = statSync(path).size;
     database.exec('VACUUM; PRAGMA wal_checkpoint(TRUNCATE)');
     expect(statSync(path).size).toBeLessThan(before);
-    await until('the end of the process', async () => {
-      await failureOf(serving.registry.get('a'));
-      return serving.repairs() > 0;
-    });
+    await ended(serving);
     const next = await served(true);
     expect((await next.registry.get('a'))?.topic).toBe('a');
     expect(next.damage()).toBeNull();
@@ -389,10 +388,7 @@ describe('the file of a process that serves it', () => {
     await expectRejecting(serving, /the key file .*secret\.key is missing/);
     expect(serving.repairs()).toBe(0);
     renameSync(`${key}.away`, key);
-    await until('the end of the process', async () => {
-      await failureOf(serving.registry.get('a'));
-      return serving.repairs() > 0;
-    });
+    await ended(serving);
     const next = await served(true);
     expect((await next.registry.get('a'))?.topic).toBe('a');
   });

@@ -2,8 +2,7 @@
 // its secret. fields.ts declares the fields. Does no I/O.
 
 import { formatInstant } from '../duration.ts';
-import type { DqError } from '../errors.ts';
-import { FieldErrors } from '../errors.ts';
+import { type DqError, FieldErrors } from '../errors.ts';
 import { unknownName } from '../suggest.ts';
 import type { Backoff } from './backoff.ts';
 import type { Delivery, TopicField, TopicPolicy } from './field-kinds.ts';

@@ -5,8 +5,7 @@
 
 import { readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Kysely, RawBuilder } from 'kysely';
-import { sql } from 'kysely';
+import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { firstAuditId } from '../../core/audit.ts';
 import { DqError, messageOf } from '../../core/errors.ts';
 import { type RegistryCounts, registryText } from '../../core/left-behind.ts';

@@ -1,8 +1,7 @@
 // Brings the registry's schema in MySQL up to date, one process at a time: DDL ends a transaction, so a
 // server lock covers all steps. The server frees it when its holder dies.
 
-import type { Kysely } from 'kysely';
-import { sql } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import { DqError } from '../../../core/errors.ts';
 import type { MysqlServer } from '../../../core/url/server-url.ts';
 import { wallNow } from '../../../runtime/time.ts';

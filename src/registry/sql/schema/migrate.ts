@@ -3,8 +3,7 @@
 // steps.
 
 import { createHash } from 'node:crypto';
-import type { Kysely } from 'kysely';
-import { sql } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import { DqError } from '../../../core/errors.ts';
 
 export interface Migration {

@@ -3,8 +3,7 @@
 // part of the released checksums.
 // A later step has statements of its own for both databases, and adds its columns to RegistrySchema.
 
-import type { MigrationSchema, Schema } from './migrate.ts';
-import { renderSchema } from './migrate.ts';
+import { type MigrationSchema, renderSchema, type Schema } from './migrate.ts';
 
 /** `T`: a value of it in a row. */
 interface Kind<T> {
