@@ -7,40 +7,26 @@ import {
   closed,
   count,
   countOrNull,
-  DeadReason,
-  FinishedAttempts,
+  death,
   flag,
   instant,
-  JobId,
   type JsonOf,
-  LastReason,
   Missing,
   NextCursor,
   pagingParams,
   problems,
   type ReplyOf,
   reply,
-  TopicName,
   text,
   textOrNull,
   texts,
-  Version,
 } from './schema.ts';
 
 const tags = ['alerts'];
 
 const Alert = Type.Object(
   {
-    topic: TopicName,
-    id: JobId,
-    version: Version,
-    deadAt: instant('when the job died'),
-    reason: DeadReason,
-    attempt: FinishedAttempts,
-    lastReason: LastReason,
-    status: countOrNull('HTTP status of the last attempt', 500),
-    replyExcerpt: text('start of the reply to the last attempt', 'internal error'),
-    detail: text('the failure of a last attempt without a whole reply', 'connect ECONNREFUSED 10.0.0.8:80'),
+    ...death,
     state: Type.Enum([...alertStates], {
       description:
         '`owed`: due · `claimed`: dq is sending it · `sent` · `nobody`: no hook, and no address or no mail server is configured',

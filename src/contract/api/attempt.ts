@@ -11,6 +11,7 @@ import {
   instantOrNull,
   JobId,
   type JsonOf,
+  limitParam,
   numberOrNull,
   problems,
   reply,
@@ -64,13 +65,7 @@ export const listAttemptsSchema = {
   querystring: closed({
     topic: Type.Optional(TopicName),
     outcome: Type.Optional(outcome),
-    limit: Type.Optional(
-      Type.String({
-        description: `attempts of the reply, 1–${contractLimits.attemptsMax}`,
-        default: String(contractLimits.attempts),
-        examples: ['20'],
-      }),
-    ),
+    limit: limitParam('attempts of the reply', contractLimits.attemptsMax, contractLimits.attempts),
   }),
   response: { 200: reply('the attempts', Attempts), ...problems(404, 503) },
 };

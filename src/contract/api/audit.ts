@@ -7,6 +7,8 @@ import {
   instant,
   instantText,
   type JsonOf,
+  limitParam,
+  orNull,
   pageOf,
   pagingParams,
   problems,
@@ -27,33 +29,30 @@ const AuditEntry = closed(
     action: text('operationId of the call', 'patchTopic'),
     topic: textOrNull('null: concerns no single topic', 'order.close'),
     jobId: textOrNull('null: concerns no single job'),
-    detail: Type.Union(
-      [
-        closed(
-          {
-            changes: Type.Optional(
-              Type.Array(
-                closed({
-                  field: text('name of the field', 'maxAttempts'),
-                  before: anyValue('earlier value; null: none. *** stands for a hidden value', 5),
-                  after: anyValue('new value; null: none', 10),
-                }),
-                { description: 'fields whose value differs' },
-              ),
-            ),
-            filter: Type.Optional(
-              Type.Record(Type.String(), Type.Unknown(), {
-                description: 'what the caller selected or gave',
-                examples: [{ topic: 'order.close' }],
+    detail: orNull(
+      closed(
+        {
+          changes: Type.Optional(
+            Type.Array(
+              closed({
+                field: text('name of the field', 'maxAttempts'),
+                before: anyValue('earlier value; null: none. *** stands for a hidden value', 5),
+                after: anyValue('new value; null: none', 10),
               }),
+              { description: 'fields whose value differs' },
             ),
-            count: Type.Optional(Type.Integer({ description: 'jobs that the call changed', examples: [12] })),
-          },
-          { title: 'AuditDetail' },
-        ),
-        Type.Null(),
-      ],
-      { description: 'the difference, or filter and count', examples: [null] },
+          ),
+          filter: Type.Optional(
+            Type.Record(Type.String(), Type.Unknown(), {
+              description: 'what the caller selected or gave',
+              examples: [{ topic: 'order.close' }],
+            }),
+          ),
+          count: Type.Optional(Type.Integer({ description: 'jobs that the call changed', examples: [12] })),
+        },
+        { title: 'AuditDetail' },
+      ),
+      'the difference, or filter and count',
     ),
     status: Type.Integer({ description: 'HTTP status of the answer', examples: [200] }),
     code: textOrNull('of the error; null: it succeeded'),
@@ -76,13 +75,7 @@ export const auditSchema = {
     since: instantText('recorded then or later'),
     until: instantText('recorded before'),
     ...pagingParams,
-    limit: Type.Optional(
-      Type.String({
-        description: `items of a page, 1–${contractLimits.auditPageMax}`,
-        default: String(contractLimits.pageItems),
-        examples: ['20'],
-      }),
-    ),
+    limit: limitParam('items of a page', contractLimits.auditPageMax),
   }),
   response: { 200: reply('a page', pageOf(AuditEntry)), ...problems(503) },
 };

@@ -7,6 +7,7 @@ import {
   flag,
   instant,
   type JsonOf,
+  orNull,
   problems,
   type ReplyOf,
   reply,
@@ -115,33 +116,27 @@ const ReloadLines = texts('what dq reload prints', ['starting one new process of
 
 const Reload = closed(
   {
-    running: Type.Union(
-      [
-        Type.Null(),
-        closed({ startedAt: instant('when it began'), lines: ReloadLines }, { title: 'RunningReload' }),
-      ],
-      { description: 'the running one', examples: [null] },
+    running: orNull(
+      closed({ startedAt: instant('when it began'), lines: ReloadLines }, { title: 'RunningReload' }),
+      'the running one',
     ),
     waiting: flag('another reload follows at once'),
-    last: Type.Union(
-      [
-        Type.Null(),
-        closed(
-          {
-            startedAt: instant('when it began'),
-            endedAt: instant('when it ended'),
-            outcome: Type.Enum(['reloaded', 'partly', 'rejected'], {
-              description:
-                '`partly`: the configuration is in force, but a part does not work yet · `rejected`: nothing has changed',
-            }),
-            reason: textOrNull('why not `reloaded`'),
-            lines: ReloadLines,
-            generation: count('generation in force after it', 7),
-          },
-          { title: 'LastReload' },
-        ),
-      ],
-      { description: 'null: none since the start of the daemon', examples: [null] },
+    last: orNull(
+      closed(
+        {
+          startedAt: instant('when it began'),
+          endedAt: instant('when it ended'),
+          outcome: Type.Enum(['reloaded', 'partly', 'rejected'], {
+            description:
+              '`partly`: the configuration is in force, but a part does not work yet · `rejected`: nothing has changed',
+          }),
+          reason: textOrNull('why not `reloaded`'),
+          lines: ReloadLines,
+          generation: count('generation in force after it', 7),
+        },
+        { title: 'LastReload' },
+      ),
+      'null: none since the start of the daemon',
     ),
     generation: count('generation in force; 1 for the start', 7),
     restart: textOrNull(

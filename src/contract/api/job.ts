@@ -26,6 +26,7 @@ import {
   JobId,
   type JsonOf,
   jobParams,
+  orNull,
   pageOf,
   pagingParams,
   problems,
@@ -37,6 +38,8 @@ import {
   textOrInteger,
   textOrNull,
   texts,
+  traceparent,
+  tracestate,
   Version,
   yes,
 } from './schema.ts';
@@ -59,12 +62,7 @@ const Attempt = Type.Object(
     replyExcerpt: text('start of the reply', 'internal error'),
     notifier: text('process that made the attempt', 'dq-notifier-0'),
     host: text('machine of that process', 'worker-1'),
-    traceparent: Type.Optional(
-      text(
-        'trace context that the request carried; absent: the push brought none',
-        '00-4bf92f3577b34da6a3ce929d0e0e4736-53995c3f42cd8ad8-01',
-      ),
-    ),
+    traceparent: traceparent('trace context that the request carried; absent: the push brought none'),
     detail: Type.Optional(
       text('the failure of a call without a whole reply', 'connect ECONNREFUSED 10.0.0.8:80'),
     ),
@@ -134,10 +132,8 @@ const jobOptions = {
   ),
   deadline: Type.Optional(instant('no attempt starts later; the job is buried as `expired`')),
   lease: Type.Optional(text('its own lease, for a pull topic', '5m')),
-  traceparent: Type.Optional(
-    text('trace context of the push', '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'),
-  ),
-  tracestate: Type.Optional(text('with traceparent', 'vendor=value')),
+  traceparent: traceparent('trace context of the push'),
+  tracestate,
 };
 
 const Job = Type.Object(
@@ -154,10 +150,11 @@ const Job = Type.Object(
     deadAt: Type.Optional(instant('when the job died; only for dead jobs')),
     buryReason: Type.Optional(DeadReason),
     alert: Type.Optional(
-      Type.Union([Type.Enum([...alertStates]), Type.Null()], {
-        description: 'state of the mail about its death, as in /v1/alerts; null: none; only for dead jobs',
-        examples: ['sent'],
-      }),
+      orNull(
+        Type.Enum([...alertStates]),
+        'state of the mail about its death, as in /v1/alerts; null: none; only for dead jobs',
+        'sent',
+      ),
     ),
     endedAt: Type.Optional(instant('when the job ended; absent while it is stored')),
     keptUntil: Type.Optional(
@@ -341,10 +338,7 @@ const FlowEntry = closed(
     process: textOrNull('process that did it; null: unknown', 'dq-server-0'),
     host: textOrNull('machine of that process', 'worker-1'),
     place: textOrNull('shard and bucket; null: unknown', '0f1e2d3c4b5a6978:0'),
-    attempt: Type.Union([Type.Null(), Attempt], {
-      description: 'null: not an attempt, or none is kept',
-      examples: [null],
-    }),
+    attempt: orNull(Attempt, 'null: not an attempt, or none is kept'),
   },
   { title: 'FlowEntry' },
 );

@@ -8,6 +8,7 @@ import {
   flag,
   instant,
   type JsonOf,
+  orNull,
   problems,
   type ReplyOf,
   reply,
@@ -78,12 +79,11 @@ export const journalSchema = {
           late: count('files in spool/late', 0),
           damaged: count('files in spool/damaged', 0),
           streams: Type.Array(JournalStream, { description: 'one per process that wrote to the spool' }),
-          instances: Type.Union([Type.Null(), Type.Array(JournalInstance)], {
-            description: 'null: MySQL does not answer',
-          }),
-          restores: Type.Union([Type.Null(), Type.Array(JournalRestore)], {
-            description: 'the newest ones, newest first; null: MySQL does not answer',
-          }),
+          instances: orNull(Type.Array(JournalInstance), 'null: MySQL does not answer'),
+          restores: orNull(
+            Type.Array(JournalRestore),
+            'the newest ones, newest first; null: MySQL does not answer',
+          ),
         },
         { title: 'Journal' },
       ),

@@ -15,7 +15,10 @@ import {
   reply,
   TopicName,
   text,
+  textOrInteger,
   topicParam,
+  traceparent,
+  tracestate,
   Version,
 } from './schema.ts';
 
@@ -38,10 +41,8 @@ const PulledJob = Type.Object(
     maxAttempts: count('attempts in all', 10),
     dueAt: DueAt,
     createdAt: instant('when dq accepted the job'),
-    traceparent: Type.Optional(
-      text('trace context of the push', '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'),
-    ),
-    tracestate: Type.Optional(text('with traceparent', 'vendor=value')),
+    traceparent: traceparent('trace context of the push'),
+    tracestate,
     contentType: Type.Unsafe<unknown>({
       type: ['string', 'null'],
       description: 'as pushed',
@@ -86,9 +87,6 @@ const Leases = Type.Array(Lease, {
   description: 'leases of pulled jobs',
 });
 
-const durationOf = (description: string, example: string) =>
-  Type.Unsafe<string | number>({ type: ['string', 'integer'], description, examples: [example] });
-
 const pullErrors = problems(404, 409, 413, 415, 503);
 
 export const pullTopicSchema = {
@@ -126,8 +124,8 @@ export const pullSchema = {
           examples: [10],
         }),
       ),
-      wait: Type.Optional(durationOf(waitHelp, '30s')),
-      lease: Type.Optional(durationOf(leaseHelp, '5m')),
+      wait: Type.Optional(textOrInteger(waitHelp, '30s')),
+      lease: Type.Optional(textOrInteger(leaseHelp, '5m')),
     },
     { title: 'PullInput' },
   ),
@@ -164,7 +162,7 @@ export const nackLeasesSchema = {
     {
       leases: Leases,
       delay: Type.Optional(
-        durationOf(
+        textOrInteger(
           'until the next attempt; default: the backoff of the topic; with release 1s to 30d',
           '30s',
         ),
@@ -202,7 +200,7 @@ export const extendLeasesSchema = {
   tags,
   summary: 'Leases end later, or sooner',
   body: closed(
-    { leases: Leases, for: durationOf(`from now on, ${shortest} to ${longest}`, '5m') },
+    { leases: Leases, for: textOrInteger(`from now on, ${shortest} to ${longest}`, '5m') },
     { title: 'ExtendInput' },
   ),
   response: { 200: reply('a result per lease', LeaseResults), ...leaseErrors },

@@ -22,6 +22,8 @@ import {
   text,
   textOrInteger,
   topicParam,
+  traceparent,
+  tracestate,
   Version,
 } from './schema.ts';
 
@@ -165,13 +167,10 @@ const BatchItem = closed(
         '2h',
       ),
     ),
-    traceparent: Type.Optional(
-      text(
-        'W3C trace context of the producer; default: the headers of the request. An invalid one counts as absent',
-        '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
-      ),
+    traceparent: traceparent(
+      'W3C trace context of the producer; default: the headers of the request. An invalid one counts as absent',
     ),
-    tracestate: Type.Optional(text('with traceparent', 'vendor=value')),
+    tracestate,
     acceptedAt: Type.Optional(
       textOrInteger(
         'of an imported job, scope `admin`: when the other system accepted it; a later moment becomes now',

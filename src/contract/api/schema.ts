@@ -7,7 +7,7 @@
 // Invariant: this folder imports core alone. Programs that only read replies import types from it, so that
 // TypeBox stays out of the console's bundle.
 
-import { type Static, type TSchema, type TSchemaOptions, type TUnsafe, Type } from 'typebox';
+import { type Static, type TSchema, type TSchemaOptions, Type } from 'typebox';
 import { statusFilterPattern } from '../../core/dead-marks.ts';
 import { catalogue } from '../../core/errors.ts';
 import { attemptReasons, buryReasons, jobStates } from '../../core/job.ts';
@@ -54,8 +54,8 @@ export const count = (description: string, example = 0) =>
   Type.Integer({ minimum: 0, description, examples: [example] });
 export const flag = (description: string, example = false) =>
   Type.Boolean({ description, examples: [example] });
-export const textOrInteger = (description: string, example: string): TUnsafe<unknown> =>
-  Type.Unsafe<unknown>({ type: ['string', 'integer'], description, examples: [example] });
+export const textOrInteger = (description: string, example: string) =>
+  Type.Unsafe<string | number>({ type: ['string', 'integer'], description, examples: [example] });
 export const textOrNull = <T extends string = string>(
   description: string,
   example: NoInfer<T> | null = null,
@@ -64,6 +64,9 @@ export const countOrNull = (description: string, example: number | null = null) 
   Type.Unsafe<number | null>({ type: ['integer', 'null'], description, examples: [example] });
 export const numberOrNull = (description: string, example: number | null = null) =>
   Type.Unsafe<number | null>({ type: ['number', 'null'], description, examples: [example] });
+/** `example`: null, where the schema shows its own. */
+export const orNull = <S extends TSchema>(schema: S, description: string, example: unknown = null) =>
+  Type.Union([schema, Type.Null()], { description, examples: [example] });
 export const yes = Type.Unsafe<boolean>({ type: 'boolean', const: true, description: 'always true' });
 
 export const TopicName = text('topic name', 'order.close');
@@ -79,8 +82,7 @@ export const AttemptReason = Type.Enum([...attemptReasons], {
   title: 'AttemptReason',
   description: 'why an attempt failed',
 });
-export const attemptReasonOrNull = (description: string) =>
-  Type.Union([AttemptReason, Type.Null()], { description, examples: ['status'] });
+export const attemptReasonOrNull = (description: string) => orNull(AttemptReason, description, 'status');
 export const LastReason = attemptReasonOrNull('why the last attempt failed; null: none failed');
 /** Filters of dead letters, by what their deaths and their last attempts say. */
 export const deadMarks = {
@@ -109,6 +111,26 @@ export const FirstDueAt = instantOrNull(
   'of a job with a failed attempt: when its first attempt since the push or the last requeue was due; null: that attempt is not kept',
 );
 export const CreatedAt = instant('when dq accepted the job');
+/** Of a job that waits. */
+export const dueJob = { id: JobId, dueAt: DueAt, firstDueAt: Type.Optional(FirstDueAt) };
+
+/** What a dead letter and its alert say about the job. */
+export const death = {
+  topic: TopicName,
+  id: JobId,
+  version: Version,
+  deadAt: instant('when the job died'),
+  reason: DeadReason,
+  attempt: FinishedAttempts,
+  lastReason: LastReason,
+  status: countOrNull('HTTP status of the last attempt', 500),
+  replyExcerpt: text('start of the reply to the last attempt', 'internal error'),
+  detail: text('the failure of a last attempt without a whole reply', 'connect ECONNREFUSED 10.0.0.8:80'),
+};
+
+export const traceparent = (description: string) =>
+  Type.Optional(text(description, '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'));
+export const tracestate = Type.Optional(text('with traceparent', 'vendor=value'));
 
 /** A query is text; the handlers read durations, times and numbers from it. */
 export const durationText = (description: string) =>
@@ -120,11 +142,10 @@ export const instantText = (description: string) =>
 /** The same in a JSON body. */
 export const instantValue = (description: string) =>
   Type.Optional(
-    Type.Unsafe<string | number>({
-      type: ['string', 'integer'],
-      description: `${description}: RFC 3339 with an offset, or epoch milliseconds`,
-      examples: ['2030-01-01T08:00:00+08:00'],
-    }),
+    textOrInteger(
+      `${description}: RFC 3339 with an offset, or epoch milliseconds`,
+      '2030-01-01T08:00:00+08:00',
+    ),
   );
 
 export const topicParam = { topic: TopicName };
@@ -181,14 +202,17 @@ export function reply<S extends TSchema>(description: string, schema: S): Descri
   return { description, content: { 'application/json': { schema } } };
 }
 
-export const pagingParams = {
-  limit: Type.Optional(
+/** `what`: the items */
+export const limitParam = (what: string, max: number, byDefault: number = contractLimits.pageItems) =>
+  Type.Optional(
     Type.String({
-      description: `items of a page, 1–${contractLimits.pageItemsMax}`,
-      default: String(contractLimits.pageItems),
+      description: `${what}, 1–${max}`,
+      default: String(byDefault),
       examples: ['20'],
     }),
-  ),
+  );
+export const pagingParams = {
+  limit: limitParam('items of a page', contractLimits.pageItemsMax),
   cursor: Type.Optional(text('nextCursor of the previous page', 'b3JkZXIuY2xvc2U')),
 };
 

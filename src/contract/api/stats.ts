@@ -18,15 +18,14 @@ import {
   closed,
   count,
   countOrNull,
-  DueAt,
+  dueJob,
   each,
-  FirstDueAt,
   flag,
   instant,
   instantOrNull,
-  JobId,
   type JsonOf,
   Missing,
+  orNull,
   problems,
   reply,
   TopicName,
@@ -136,9 +135,7 @@ export const attentionReasons = [
 
 const OldestJob = closed(
   {
-    id: JobId,
-    dueAt: DueAt,
-    firstDueAt: Type.Optional(FirstDueAt),
+    ...dueJob,
     why: Type.Enum([...whyCodes], { description: 'why it waits, as in the job' }),
     says: Type.Array(CapacityReason, { description: 'what the notifiers say about it' }),
   },
@@ -157,56 +154,34 @@ export const TopicAttention = closed(
     since: instantOrNull(
       'since when, by the first of the reasons: failing: the first failure after the last success; dead_letters: the first death of the most frequent cause; others: the due time of the oldest job; null: unknown',
     ),
-    oldest: Type.Union([Type.Null(), OldestJob], {
-      description: 'the due job that waits for the longest time; null: none is due',
-      examples: [null],
-    }),
-    next: Type.Union(
-      [
-        Type.Null(),
-        closed({ id: JobId, dueAt: DueAt, firstDueAt: Type.Optional(FirstDueAt) }, { title: 'NextJob' }),
-      ],
-      {
-        description: 'the delayed job that is due next; null: a job is due, or none is delayed',
-        examples: [null],
-      },
+    oldest: orNull(OldestJob, 'the due job that waits for the longest time; null: none is due'),
+    next: orNull(
+      closed(dueJob, { title: 'NextJob' }),
+      'the delayed job that is due next; null: a job is due, or none is delayed',
     ),
     receiver: textOrNull(
       'what dq calls: the callback URL, or the target; null: clients pull the jobs, or it is not registered',
       'https://shop.example.org/callbacks/order-close',
     ),
-    calls: Type.Union(
-      [
-        Type.Null(),
-        closed({
-          delivered: count('successful attempts of the last 5 minutes', 120),
-          failed: count('failed attempts of the last 5 minutes', 4),
-          failuresInRow: count('failed attempts since the last success', 0),
-          since: instantOrNull('when the first of these failed; null: the last attempt succeeded'),
-        }),
-      ],
-      {
-        description:
-          'what the notifiers of this instance count; null: in the summary no failure, or no answer',
-        examples: [null],
-      },
+    calls: orNull(
+      closed({
+        delivered: count('successful attempts of the last 5 minutes', 120),
+        failed: count('failed attempts of the last 5 minutes', 4),
+        failuresInRow: count('failed attempts since the last success', 0),
+        since: instantOrNull('when the first of these failed; null: the last attempt succeeded'),
+      }),
+      'what the notifiers of this instance count; null: in the summary no failure, or no answer',
     ),
-    failure: Type.Union(
-      [
-        Type.Null(),
-        closed({
-          reason: attemptReasonOrNull('why the attempt failed; null: no attempt is stored'),
-          status: countOrNull('HTTP status of the reply; null without one', 502),
-          detail: text(
-            'the failure of a call without a reply, in words; empty otherwise',
-            'ECONNREFUSED 127.0.0.1:8080',
-          ),
-        }),
-      ],
-      {
-        description: 'the last failure, or the most frequent cause of the dead letters; null: unknown',
-        examples: [null],
-      },
+    failure: orNull(
+      closed({
+        reason: attemptReasonOrNull('why the attempt failed; null: no attempt is stored'),
+        status: countOrNull('HTTP status of the reply; null without one', 502),
+        detail: text(
+          'the failure of a call without a reply, in words; empty otherwise',
+          'ECONNREFUSED 127.0.0.1:8080',
+        ),
+      }),
+      'the last failure, or the most frequent cause of the dead letters; null: unknown',
     ),
     today: StatCounts,
     states: StateCounts,

@@ -10,6 +10,7 @@ import {
   instant,
   type JsonOf,
   numberOrNull,
+  orNull,
   problems,
   type ReplyOf,
   reply,
@@ -169,19 +170,13 @@ export const storeSchema = {
           warnings: texts('why it is not ok; dangerous settings'),
           quarantined: count('unreadable or ownerless records', 0),
           registry: text('where topics and tokens are: `embedded`, or the MySQL server', 'embedded'),
-          embedded: Type.Union([Type.Null(), EmbeddedStore], {
-            description: 'null: Redis, or unreadable',
-            examples: [null],
-          }),
+          embedded: orNull(EmbeddedStore, 'null: Redis, or unreadable'),
           list: countOrNull('number of the shard list; null: no shards'),
           shards: Type.Array(
             closed(
               {
                 ...shardFields,
-                info: Type.Union([Type.Null(), ShardInfo], {
-                  description: 'of the last answer; null: none yet',
-                  examples: [null],
-                }),
+                info: orNull(ShardInfo, 'of the last answer; null: none yet'),
               },
               { title: 'ShardState' },
             ),

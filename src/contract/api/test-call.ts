@@ -9,6 +9,7 @@ import {
   countOrNull,
   flag,
   type JsonOf,
+  orNull,
   problems,
   reply,
   text,
@@ -56,20 +57,17 @@ const TestCall = closed(
       },
       { title: 'TestRequest' },
     ),
-    reply: Type.Union(
-      [
-        closed(
-          {
-            status: Type.Integer({ description: 'HTTP status', examples: [200] }),
-            headers: texts('`name: value`, without secrets', ['content-type: application/json']),
-            body: text('start of the body, control characters escaped', '{"code":200}'),
-            cut: flag('the body is longer'),
-          },
-          { title: 'TestReply' },
-        ),
-        Type.Null(),
-      ],
-      { description: 'null: no whole reply came, or a broker has confirmed the message', examples: [null] },
+    reply: orNull(
+      closed(
+        {
+          status: Type.Integer({ description: 'HTTP status', examples: [200] }),
+          headers: texts('`name: value`, without secrets', ['content-type: application/json']),
+          body: text('start of the body, control characters escaped', '{"code":200}'),
+          cut: flag('the body is longer'),
+        },
+        { title: 'TestReply' },
+      ),
+      'null: no whole reply came, or a broker has confirmed the message',
     ),
     phases: closed(
       {
@@ -98,10 +96,11 @@ const TestCall = closed(
       },
       { title: 'TestVerdict' },
     ),
-    ruleValues: Type.Union([Type.Record(Type.String(), Type.String()), Type.Null()], {
-      description: 'value of each reference of the rules, as JSON; null: no rule or no reply',
-      examples: [{ '{res.code}': '200' }],
-    }),
+    ruleValues: orNull(
+      Type.Record(Type.String(), Type.String()),
+      'value of each reference of the rules, as JSON; null: no rule or no reply',
+      { '{res.code}': '200' },
+    ),
     notifier: text('process that made the call', 'dq-notifier-0'),
   },
   { title: 'TestCall' },

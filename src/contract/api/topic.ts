@@ -12,14 +12,13 @@ import {
   closed,
   count,
   countOrNull,
-  DueAt,
+  dueJob,
   each,
   FieldProblem,
-  FirstDueAt,
   flag,
   instant,
-  JobId,
   type JsonOf,
+  orNull,
   pageOf,
   pagingParams,
   problems,
@@ -204,10 +203,11 @@ const StoredStates = closed(each(jobStates, (state) => count(`${state} jobs stor
 const NotifierCapacity = closed(
   {
     notifier: text('name of its process, as in /v1/processes', 'dq-notifier-0'),
-    reasons: Type.Union([Type.Array(CapacityReason), Type.Null()], {
-      description: 'reasons of this notifier; null: it did not answer in time',
-      examples: [[]],
-    }),
+    reasons: orNull(
+      Type.Array(CapacityReason),
+      'reasons of this notifier; null: it did not answer in time',
+      [],
+    ),
   },
   { title: 'NotifierCapacity' },
 );
@@ -215,30 +215,25 @@ const NotifierCapacity = closed(
 const Capacity = closed(
   {
     topic: TopicName,
-    states: Type.Union([StoredStates, Type.Null()], {
-      description: 'stored jobs; null: the store does not answer',
-      examples: [{ delayed: 3, ready: 0, reserved: 0, dead: 1 }],
+    states: orNull(StoredStates, 'stored jobs; null: the store does not answer', {
+      delayed: 3,
+      ready: 0,
+      reserved: 0,
+      dead: 1,
     }),
-    attention: Type.Union([Type.Null(), TopicAttention], {
-      description:
-        'as in GET /v1/summary, without `reasons` where nothing is wrong; null: the store does not answer',
-      examples: [null],
-    }),
-    delayed: Type.Union(
-      [
-        Type.Null(),
-        closed({
-          retrying: countOrNull(
-            'those that wait for another attempt; null: too many delayed jobs to look at each',
-            2,
-          ),
-          next: closed(
-            { id: JobId, dueAt: DueAt, firstDueAt: Type.Optional(FirstDueAt) },
-            { description: 'the one that is due first' },
-          ),
-        }),
-      ],
-      { description: 'its delayed jobs; null: there is none, or no answer', examples: [null] },
+    attention: orNull(
+      TopicAttention,
+      'as in GET /v1/summary, without `reasons` where nothing is wrong; null: the store does not answer',
+    ),
+    delayed: orNull(
+      closed({
+        retrying: countOrNull(
+          'those that wait for another attempt; null: too many delayed jobs to look at each',
+          2,
+        ),
+        next: closed(dueJob, { description: 'the one that is due first' }),
+      }),
+      'its delayed jobs; null: there is none, or no answer',
     ),
     reasons: Type.Array(CapacityReason, { description: 'reasons of the whole instance' }),
     notifiers: Type.Array(NotifierCapacity, { description: 'each notifier of this instance' }),
@@ -275,16 +270,16 @@ export type CallbackDestinationJson = JsonOf<typeof CallbackDestination>;
 const TopicPreview = closed(
   {
     errors: Type.Array(FieldProblem, { description: 'mistakes; empty: the draft can be saved' }),
-    waitsMs: Type.Union([Type.Array(Type.Integer()), Type.Null()], {
-      description:
-        'wait after each failed attempt but the last, without jitter; null: the draft has mistakes',
-      examples: [[60_000, 180_000]],
-    }),
+    waitsMs: orNull(
+      Type.Array(Type.Integer()),
+      'wait after each failed attempt but the last, without jitter; null: the draft has mistakes',
+      [60_000, 180_000],
+    ),
     totalMs: countOrNull('sum of the waits', 240_000),
-    destination: Type.Union([CallbackDestination, Type.Null()], {
-      description: 'where callbacks go; null: the draft has mistakes, or the caller lacks the scope admin',
-      examples: [null],
-    }),
+    destination: orNull(
+      CallbackDestination,
+      'where callbacks go; null: the draft has mistakes, or the caller lacks the scope admin',
+    ),
   },
   { title: 'TopicPreview' },
 );

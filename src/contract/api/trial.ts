@@ -10,6 +10,7 @@ import {
   instant,
   instantOrNull,
   type JsonOf,
+  orNull,
   problems,
   reply,
   text,
@@ -52,16 +53,10 @@ const Trial = closed(
           acceptedAt: instant('when the job was pushed'),
           dueAt: instant('when it is due'),
           answeredMs: Type.Number({ description: 'time until the API replied, ms', examples: [2.4] }),
-          request: Type.Union([TrialRequest, Type.Null()], { description: 'null: not received yet' }),
-          failure: Type.Union(
-            [
-              closed({
-                reason: AttemptReason,
-                status: countOrNull('HTTP status'),
-              }),
-              Type.Null(),
-            ],
-            { description: 'of the last attempt; null: none failed' },
+          request: orNull(TrialRequest, 'null: not received yet'),
+          failure: orNull(
+            closed({ reason: AttemptReason, status: countOrNull('HTTP status') }),
+            'of the last attempt; null: none failed',
           ),
         },
         { title: 'RunningTrial' },
