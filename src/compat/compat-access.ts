@@ -6,7 +6,7 @@
 import type { Socket } from 'node:net';
 import { bearerTokenOf } from '../api/http/access.ts';
 import type { Config } from '../config/options.ts';
-import { type Address, parseAddress, type Range, rangeOf, within } from '../core/egress-policy.ts';
+import { parseAddress, type Range, rangeOf, within } from '../core/egress-policy.ts';
 import { DqError } from '../core/errors.ts';
 import { digestOf, grants, type Rights, reaches, type Scope } from '../core/token.ts';
 import type { TokenBook } from '../registry/token-book.ts';
@@ -96,9 +96,5 @@ export function isThisMachine({
   localAddress,
 }: Pick<Socket, 'remoteAddress' | 'localAddress'>): boolean {
   const caller = parseAddress(remoteAddress ?? '');
-  return caller !== null && (isLoopback(caller) || remoteAddress === localAddress);
-}
-
-function isLoopback(address: Address): boolean {
-  return address.range() === 'loopback';
+  return caller !== null && (caller.range() === 'loopback' || remoteAddress === localAddress);
 }

@@ -158,3 +158,7 @@ export function formatInstant(epochMs: number): string {
   }
   return knownText;
 }
+
+/** The same; null stays null. */
+export const formatInstantOrNull = (epochMs: number | null): string | null =>
+  epochMs === null ? null : formatInstant(epochMs);

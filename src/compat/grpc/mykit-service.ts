@@ -4,7 +4,7 @@
 import type { Rights } from '../../core/token.ts';
 import { CompatJobs } from '../compat-jobs.ts';
 import type { CompatParts } from '../compat-listener.ts';
-import { AutoTopics } from '../http/auto-topics.ts';
+import { topicOrMade } from '../http/auto-topics.ts';
 import { leavesOpen } from '../http/http-listener.ts';
 import { PoppedJobs } from '../http/popped-jobs.ts';
 import { failed, SdmqJobs, type SdmqResult } from '../sdmq/sdmq-jobs.ts';
@@ -15,18 +15,12 @@ export class MykitService {
   readonly #jobs: CompatJobs;
   readonly #sdmq: SdmqJobs;
 
-  constructor({ role, pushes, access, puller, leases }: CompatParts) {
-    const topics = new AutoTopics(role);
-    const jobs = new CompatJobs({
-      role,
-      pushes,
-      access,
-      via: 'grpc',
-      findTopic: (name) => topics.find(name),
-    });
+  constructor(parts: CompatParts) {
+    const { role, pushes, access } = parts;
+    const findTopic = (name: string) => topicOrMade(role, name);
+    const jobs = new CompatJobs({ role, pushes, access, via: 'grpc', findTopic });
     this.#jobs = jobs;
-    const popped = new PoppedJobs({ puller, leases, access, jobs, topics: role.topics, clock: role.clock });
-    this.#sdmq = new SdmqJobs({ role, access, jobs, popped });
+    this.#sdmq = new SdmqJobs({ role, access, jobs, popped: new PoppedJobs(parts, jobs) });
   }
 
   readonly methods: GrpcMethods = {

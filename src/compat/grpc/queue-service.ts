@@ -5,7 +5,7 @@ import { attemptJson } from '../../api/routes/job-json.ts';
 import { PushBatch } from '../../api/routes/push-batch.ts';
 import { contractLimits } from '../../contract/api/limits.ts';
 import { webhookIdOf } from '../../core/delivery.ts';
-import { formatInstant } from '../../core/duration.ts';
+import { formatInstant, formatInstantOrNull } from '../../core/duration.ts';
 import { type DqError, invalidField } from '../../core/errors.ts';
 import { optionsIn, withOptions } from '../../core/extension.ts';
 import type { JobKey } from '../../core/job.ts';
@@ -143,7 +143,7 @@ export class QueueService {
     const { deadAt, buryReason, contentType, body } = found;
     return {
       ...common,
-      deadAt: deadAt === null ? null : formatInstant(deadAt),
+      deadAt: formatInstantOrNull(deadAt),
       buryReason,
       contentType,
       body,

@@ -14,7 +14,7 @@ import { type CompatAccess, isThisMachine } from '../compat-access.ts';
 import { CompatJobs, type Producer } from '../compat-jobs.ts';
 import type { CompatListener, CompatParts } from '../compat-listener.ts';
 import { compatLimits } from '../limits.ts';
-import { AutoTopics } from './auto-topics.ts';
+import { topicOrMade } from './auto-topics.ts';
 import { PoppedJobs, type PoppingCall } from './popped-jobs.ts';
 
 export type HttpVerb = 'push' | 'pop' | 'get' | 'del' | 'finish' | 'restore' | 'clear' | 'other';
@@ -58,19 +58,17 @@ export class HttpListener implements CompatListener {
   readonly #bodyLimit: BodyLimit;
 
   constructor(
-    { role, pushes, access, puller, leases, frontTimes }: CompatParts,
+    parts: CompatParts,
     protocol: 'ouqiang' | 'sdmq',
     dialectOf: (jobs: CompatJobs, popped: PoppedJobs) => HttpDialect,
   ) {
-    const topics = new AutoTopics(role);
-    const findTopic = (name: string) => topics.find(name);
+    const { role, pushes, access, frontTimes } = parts;
+    const findTopic = (name: string) => topicOrMade(role, name);
     this.#role = role;
     this.#access = access;
     this.#protocol = protocol;
     this.#jobs = new CompatJobs({ role, pushes, access, via: protocol, findTopic });
-    const { topics: known, clock } = role;
-    const parts = { puller, leases, access, jobs: this.#jobs, topics: known, clock };
-    this.#dialect = dialectOf(this.#jobs, new PoppedJobs(parts));
+    this.#dialect = dialectOf(this.#jobs, new PoppedJobs(parts, this.#jobs));
     const { escapeBytes, pushBytesMore, bodiesHeldBytesMax } = compatLimits;
     const bytes = role.config['limits.bodyBytes'] * escapeBytes + pushBytesMore;
     this.#bodyLimit = { bytes: Math.min(bytes, bodiesHeldBytesMax), option: 'limits.bodyBytes' };
@@ -144,16 +142,14 @@ export class HttpListener implements CompatListener {
     const verb = this.#dialect.verbOf(path);
     const reply = await this.#dialect
       .execute({
-        ...{
-          verb,
-          path,
-          rights,
-          admit: () => this.#admit(request),
-          body,
-          method: request.method ?? '',
-          response,
-          socket: request.socket,
-        },
+        verb,
+        path,
+        rights,
+        admit: () => this.#admit(request),
+        body,
+        method: request.method ?? '',
+        response,
+        socket: request.socket,
         query: new URLSearchParams(query),
         contentType: request.headers['content-type'],
       })

@@ -9,24 +9,11 @@ import { type PulledLease, pulledLeaseOf } from '../../core/pull-lease.ts';
 import { clientOf, type Rights } from '../../core/token.ts';
 import { topicOfForeign } from '../../core/topic/foreign-name.ts';
 import { pullForClient } from '../../intake/pull/pull-for-client.ts';
-import type { PulledLeases } from '../../intake/pull/pulled-leases.ts';
-import type { PulledJob, Puller } from '../../intake/pull/puller.ts';
-import type { StorageClock } from '../../process/store-clock.ts';
-import type { TopicBook } from '../../registry/topic-book.ts';
+import type { PulledJob } from '../../intake/pull/puller.ts';
 import { requirePull } from '../../use-cases/change-topic.ts';
-import type { CompatAccess } from '../compat-access.ts';
 import type { CompatJobs } from '../compat-jobs.ts';
+import type { CompatParts } from '../compat-listener.ts';
 import { compatLimits } from '../limits.ts';
-
-export interface PoppedJobsParts {
-  readonly puller: Puller;
-  readonly leases: PulledLeases;
-  readonly access: CompatAccess;
-  readonly jobs: CompatJobs;
-  readonly topics: Pick<TopicBook, 'get'>;
-  /** of the store */
-  readonly clock: Pick<StorageClock, 'now'>;
-}
 
 /** A job that was popped here. */
 interface Popped {
@@ -43,12 +30,14 @@ export interface PoppingCall {
 }
 
 export class PoppedJobs {
-  readonly #parts: PoppedJobsParts;
+  readonly #parts: CompatParts;
+  readonly #jobs: CompatJobs;
   /** by id, the oldest first */
   readonly #popped = new Map<string, Popped>();
 
-  constructor(parts: PoppedJobsParts) {
+  constructor(parts: CompatParts, jobs: CompatJobs) {
     this.#parts = parts;
+    this.#jobs = jobs;
   }
 
   /** Waits for topics that do not exist, too. `answerOf` gets null: no job in time, or the client has left.
@@ -59,24 +48,24 @@ export class PoppedJobs {
     waitMs: number,
     answerOf: (pulled: PulledJob | null) => T | Promise<T>,
   ): Promise<T> {
+    const { role, access, puller, leases } = this.#parts;
     for (const name of topics) {
-      this.#parts.access.require('pull', name, rights);
-      const topic = this.#parts.topics.get(name);
+      access.require('pull', name, rights);
+      const topic = role.topics.get(name);
       if (topic !== undefined) requirePull(topic);
     }
-    const refusal = () => this.#parts.access.refusal(admit, 'pull', topics);
     const request = {
       topics,
       max: 1,
       waitMs,
       leaseMs: null,
       client: clientOf(rights, response.req.socket.remoteAddress),
-      refusal,
+      refusal: () => access.refusal(admit, 'pull', topics),
     };
-    return pullForClient(this.#parts.puller, response, request, ([pulled]) => {
+    return pullForClient(puller, response, request, ([pulled]) => {
       if (pulled === undefined) return answerOf(null);
       const lease = pulledLeaseOf(pulled);
-      this.#parts.leases.pulled(lease);
+      leases.pulled(lease);
       this.#remember({ lease, until: pulled.pulledAt + pulled.job.leaseMs });
       return answerOf(pulled);
     });
@@ -96,19 +85,19 @@ export class PoppedJobs {
 
   /** Of an unknown id too. Rejects with DqError or StoreError. */
   async finish(id: string, rights: Rights): Promise<void> {
-    const { access, jobs, clock } = this.#parts;
+    const { access, role } = this.#parts;
     access.requireScope('pull', rights);
     const popped = this.#popped.get(id);
     if (popped !== undefined) {
       access.require('pull', popped.lease.topic, rights);
       if (await this.#ack(popped.lease)) return;
       // Its attempt may have failed meanwhile: the client has done this version, and no newer one.
-      await jobs.finishVersion(popped.lease);
-      if (clock.now() < popped.until) return;
+      await this.#jobs.finishVersion(popped.lease);
+      if (role.clock.now() < popped.until) return;
       // Another server may have finished it, and given a later push of the id to a client.
       this.#forget(popped.lease);
     }
-    await jobs.finishPulled(id, rights);
+    await this.#jobs.finishPulled(id, rights);
   }
 
   /** A job that this server has just popped. Rejects with DqError. */
