@@ -13,7 +13,6 @@ import { apiName } from '../../src/core/topic/settings.ts';
 import { pullRoutes } from '../../src/intake/pull/pull-routes.ts';
 import type { PulledLeases } from '../../src/intake/pull/pulled-leases.ts';
 import type { Puller } from '../../src/intake/pull/puller.ts';
-import type { TokenBook } from '../../src/registry/token-book.ts';
 import { code, plain, table } from './markdown.ts';
 
 interface Schema {
@@ -123,15 +122,23 @@ export async function describeApi(of: {
     link: unused,
     log: unused,
   };
-  const context = { role, pushes: unused, egress: unused, suggestion: unused } as unknown as ApiContext;
+  const parts = {
+    role,
+    questions: unused,
+    tokens: unused,
+    pushes: unused,
+    egress: unused,
+    suggestion: unused,
+  };
+  const context = parts as unknown as ApiContext;
   const front = { serverFor: createServer, servePlain: () => {} } as unknown as HttpFront;
-  const api = await createApi(context, front, unused as TokenBook, (routes) => {
+  const api = await createApi(context, front, (routes) => {
     if (of.ofConsole) {
       sessionRoutes(routes, unused as SessionRoutesOptions);
       trialRoutes(routes, unused as Trial);
     }
-    const parts = { puller: unused as Puller, leases: unused as PulledLeases, admit: unused as Admit };
-    pullRoutes(routes, context, parts);
+    const pulls = { puller: unused as Puller, leases: unused as PulledLeases, admit: unused as Admit };
+    pullRoutes(routes, context, pulls);
   });
   await api.ready();
   return api.swagger() as unknown as OpenApi;

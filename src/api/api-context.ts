@@ -6,13 +6,17 @@ import type { FastifyBaseLogger, FastifyInstance, FastifyTypeProvider, RawServer
 import type { Static, TSchema } from 'typebox';
 import type { EgressPolicy } from '../core/egress-policy.ts';
 import type { TopicPolicy } from '../core/topic/field-kinds.ts';
+import type { MasterQuestions } from '../process/master-questions.ts';
 import type { RoleContext } from '../process/role.ts';
+import type { TokenBook } from '../registry/token-book.ts';
 import type { PushQueue } from '../use-cases/push-queue.ts';
 import type { AuditTrail } from './audit-trail.ts';
 import type { TopicSuggestion } from './routes/topics/topic-suggestion.ts';
 
 export interface ApiContext {
   readonly role: RoleContext;
+  readonly questions: MasterQuestions;
+  readonly tokens: TokenBook;
   readonly pushes: PushQueue;
   readonly audit: Pick<AuditTrail, 'answered'>;
   /** checks callback URLs and targets at registration */

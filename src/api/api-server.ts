@@ -7,7 +7,7 @@ import { hookNamesOf } from '../core/alert-receiver.ts';
 import { brokersOf } from '../core/broker.ts';
 import { limits } from '../core/limits.ts';
 import { egressPolicyOf } from '../process/egress.ts';
-import type { MasterQuestions } from '../process/master-questions.ts';
+import { MasterQuestions } from '../process/master-questions.ts';
 import type { RoleContext } from '../process/role.ts';
 import type { TokenBook } from '../registry/token-book.ts';
 import type { Service } from '../runtime/service.ts';
@@ -34,7 +34,7 @@ export interface ApiServerOptions {
   readonly countsReplies?: boolean;
   readonly isReadOnly?: boolean;
   /** adds the routes of this port */
-  readonly addRoutes?: (api: Api, questions: MasterQuestions, context: ApiContext) => void;
+  readonly addRoutes?: (api: Api, context: ApiContext) => void;
   /** started before the first answer, and drained after the last one */
   readonly services?: readonly Service[];
   /** for tests, instead of the limits */
@@ -82,6 +82,8 @@ export class ApiServer {
     const api = await createApi(
       {
         role,
+        questions: new MasterQuestions(link),
+        tokens,
         pushes: this.pushes,
         audit: this.#audit,
         suggestion: new TopicSuggestion(topics),
@@ -95,7 +97,6 @@ export class ApiServer {
         isReadOnly,
       },
       this.#front,
-      tokens,
       addRoutes,
     );
     // Before the first answer: a server without the tokens has to reject every request.

@@ -1,12 +1,11 @@
 // api.ts builds the HTTP API as a Fastify instance: strict parsing, one shape of error reply, and all routes.
-// Each route is in a file of its own. Opens no port.
+// Opens no port.
 
+import AjvCompiler from '@fastify/ajv-compiler';
 import swagger from '@fastify/swagger';
 import fastify, { type FastifyRequest } from 'fastify';
 import { closed } from '../contract/api/schema.ts';
 import { DqError } from '../core/errors.ts';
-import { MasterQuestions } from '../process/master-questions.ts';
-import type { TokenBook } from '../registry/token-book.ts';
 import type { Api, ApiContext } from './api-context.ts';
 import { isAudited } from './http/audit-note.ts';
 import { createBodyBudgets } from './http/body-budget.ts';
@@ -14,30 +13,23 @@ import { errorHandler } from './http/error-handler.ts';
 import type { HttpFront } from './http/http-front.ts';
 import { apiBodyLimit, jsonBodyReader } from './http/json-body.ts';
 import { KnownPaths } from './http/known-paths.ts';
-import { lazyValidators } from './http/lazy-validators.ts';
 import { parseQuery } from './http/query.ts';
 import { bodyReader } from './http/read-body.ts';
 import { accessCheck } from './http/route-access.ts';
 import { apiLimits } from './limits.ts';
 import { openapiOptions, openapiRoute } from './openapi.ts';
 import { alertRoutes } from './routes/alert-routes.ts';
-import { attemptsRoute } from './routes/attempts-route.ts';
+import { attemptRoutes } from './routes/attempt-routes.ts';
 import { auditRoute } from './routes/audit-route.ts';
 import { batchRoute } from './routes/batch-route.ts';
-import { configRoutes } from './routes/config-route.ts';
+import { daemonRoutes } from './routes/daemon-routes.ts';
 import { deadRoutes } from './routes/dead-routes.ts';
 import { editRoute } from './routes/edit-route.ts';
-import { endpointsRoute } from './routes/endpoints-route.ts';
-import { flowRoute } from './routes/flow-route.ts';
 import { healthRoutes } from './routes/health-routes.ts';
-import { indexRoute } from './routes/index-route.ts';
-import { callbackRequestRoute, jobRoutes } from './routes/job-routes.ts';
+import { jobRoutes } from './routes/job-routes.ts';
 import { jobVerbRoutes } from './routes/job-verb-routes.ts';
 import { journalRoute } from './routes/journal-route.ts';
 import { longWorkRoutes } from './routes/long-work-routes.ts';
-import { meRoute } from './routes/me-route.ts';
-import { metricsRoute } from './routes/metrics-route.ts';
-import { moveRoute } from './routes/move-route.ts';
 import { operationRoutes } from './routes/operation-routes.ts';
 import { plainPush, pushRoute } from './routes/push-route.ts';
 import { ruleRoute } from './routes/rule-route.ts';
@@ -53,10 +45,8 @@ import { surveyRoutes } from './routes/survey-routes.ts';
 import { tokenRoutes } from './routes/token-routes.ts';
 import { capacityRoute } from './routes/topics/capacity-route.ts';
 import { previewRoute } from './routes/topics/preview-route.ts';
-import { secretRoute } from './routes/topics/secret-route.ts';
 import { testCallRoute } from './routes/topics/test-call-route.ts';
 import { topicRoutes } from './routes/topics/topic-routes.ts';
-import { topicStateRoutes } from './routes/topics/topic-state-routes.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -69,12 +59,44 @@ declare module 'fastify' {
   }
 }
 
+type AddRoutes = (api: Api, context: ApiContext) => void;
+
+/** Of calls with a JSON body, or none. */
+const jsonRoutes: readonly AddRoutes[] = [
+  daemonRoutes,
+  jobRoutes,
+  jobVerbRoutes,
+  searchRoute,
+  topicRoutes,
+  previewRoute,
+  deadRoutes,
+  operationRoutes,
+  scheduleRoutes,
+  tokenRoutes,
+  summaryRoute,
+  seriesRoutes,
+  surveyRoutes,
+  sessionRoutes,
+  auditRoute,
+  shardRoutes,
+  storeRoute,
+  journalRoute,
+  alertRoutes,
+  healthRoutes,
+  statsRoutes,
+  capacityRoute,
+  attemptRoutes,
+  testCallRoute,
+  ruleRoute,
+  longWorkRoutes,
+  openapiRoute,
+];
+
 /** `addRoutes`: adds routes that only one port serves. */
 export async function createApi(
   context: ApiContext,
   front: HttpFront,
-  tokens: TokenBook,
-  addRoutes: (api: Api, questions: MasterQuestions, context: ApiContext) => void = () => {},
+  addRoutes: AddRoutes = () => {},
 ): Promise<Api> {
   const { config, version } = context.role;
   const budgets = createBodyBudgets(config['limits.batchBytes']);
@@ -99,7 +121,8 @@ export async function createApi(
         // An error carries the violated schema, whose description says what is right.
         verbose: true,
         // A test checks the schemas. Here the schema of schemas cost a first request 40 ms, and 2 MiB.
-        ...{ meta: false, validateSchema: false },
+        meta: false,
+        validateSchema: false,
       },
     },
   });
@@ -135,13 +158,11 @@ export async function createApi(
   await api.register(swagger, openapiOptions(version));
   await api.register(async (scope) => pushRoute(scope as Api, context, budgets.jobs));
   await api.register(async (scope) => batchRoute(scope as Api, context, budgets.lists));
-  const questions = new MasterQuestions(context.role.link);
-  await api.register(async (scope) => editRoute(scope as Api, context, questions, budgets.lists));
+  await api.register(async (scope) => editRoute(scope as Api, context, budgets.lists));
   await api.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser('*', jsonBodyReader(budgets.lists));
-    addJsonRoutes(scope as Api, context, tokens, questions);
-    addRoutes(scope as Api, questions, context);
+    for (const add of [...jsonRoutes, addRoutes]) add(scope as Api, context);
   });
   return api;
 }
@@ -163,41 +184,20 @@ function unroutable({ method, url }: FastifyRequest, paths: KnownPaths): DqError
   );
 }
 
-function addJsonRoutes(api: Api, context: ApiContext, tokens: TokenBook, questions: MasterQuestions): void {
-  indexRoute(api, context);
-  jobRoutes(api, context, questions);
-  callbackRequestRoute(api, context);
-  jobVerbRoutes(api, context);
-  flowRoute(api, context);
-  searchRoute(api, context);
-  topicRoutes(api, context);
-  previewRoute(api, context);
-  topicStateRoutes(api, context);
-  secretRoute(api, context);
-  deadRoutes(api, context);
-  operationRoutes(api, context);
-  scheduleRoutes(api, context);
-  tokenRoutes(api, context, tokens);
-  meRoute(api, context, tokens);
-  summaryRoute(api, context, questions);
-  seriesRoutes(api, context);
-  surveyRoutes(api, context);
-  sessionRoutes(api, context, tokens);
-  auditRoute(api, context);
-  shardRoutes(api, context);
-  storeRoute(api, context);
-  journalRoute(api, context, questions);
-  moveRoute(api, context, questions);
-  alertRoutes(api, context);
-  healthRoutes(api, context);
-  statsRoutes(api, context, questions);
-  capacityRoute(api, context, questions);
-  attemptsRoute(api, questions);
-  endpointsRoute(api, context, questions);
-  configRoutes(api, questions);
-  testCallRoute(api, context, questions);
-  metricsRoute(api, questions);
-  ruleRoute(api, context);
-  longWorkRoutes(api, context, questions);
-  openapiRoute(api);
+/** Compiles the schema of a request when the first request needs it; a wrong one fails that request, not the
+ *  start. Most processes never serve most of the routes, and compiling all of them took a quarter of the
+ *  start of a dq-server. */
+function lazyValidators(): ReturnType<typeof AjvCompiler> {
+  const build = AjvCompiler();
+  const buildLazy = (...given: Parameters<typeof build>) => {
+    const compile = build(...given);
+    return (route: Parameters<typeof compile>[0]) => {
+      let validate: ReturnType<typeof compile> | null = null;
+      return (data: unknown) => {
+        validate ??= compile(route);
+        return validate(data) === true ? true : { error: validate.errors };
+      };
+    };
+  };
+  return buildLazy as unknown as typeof build;
 }

@@ -5,7 +5,7 @@ import { Type } from 'typebox';
 import { problems, reply } from '../contract/api/schema.ts';
 import type { Api } from './api-context.ts';
 import { callbackWebhook } from './callback-webhook.ts';
-import type { RouteAccess } from './http/route-access.ts';
+import { type DeclaredAccess, needs } from './http/route-access.ts';
 
 /** An empty body is a valid job; without a secret dq generates one. */
 const bodyOptional = ['/v1/topics/{topic}/jobs', '/v1/topics/{topic}/secret'];
@@ -64,9 +64,7 @@ export function openapiOptions(version: string): FastifyDynamicSwaggerOptions {
 }
 
 /** {}: without a token while none exists. The list names scopes: OpenAPI 3.1 allows roles there. */
-function securityOf(
-  access: RouteAccess | 'open' | 'known' | undefined,
-): readonly Record<string, readonly string[]>[] {
+function securityOf(access: DeclaredAccess | undefined): readonly Record<string, readonly string[]>[] {
   if (access === 'known') return [{}, { bearer: [] }];
   if (typeof access !== 'object') return [];
   const { scope, andScope } = access;
@@ -129,7 +127,5 @@ const schema = {
 };
 
 export function openapiRoute(api: Api): void {
-  api.get('/openapi.json', { schema, config: { access: { scope: 'read', topics: 'none' } } }, async () =>
-    api.swagger(),
-  );
+  api.get('/openapi.json', { schema, config: needs('read', 'none') }, async () => api.swagger());
 }

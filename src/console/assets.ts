@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import { isRead } from '../api/http/read-methods.ts';
+import { isRead } from '../api/http/request-head.ts';
 
 /** dist/console/manifest.json: by path of the request; `/` is the page of every other path. Names of files
  *  beside it. */

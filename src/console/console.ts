@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path';
 import type { Api } from '../api/api-context.ts';
 import { ApiServer } from '../api/api-server.ts';
 import type { FrontTimes } from '../api/http/http-front.ts';
-import { isRead } from '../api/http/read-methods.ts';
+import { isRead } from '../api/http/request-head.ts';
 import { consolePortOf } from '../config/options.ts';
 import { parsePublicUrl } from '../core/url/server-url.ts';
 import { servesThisMachine } from '../process/exposure.ts';
@@ -92,7 +92,7 @@ class Console implements Role {
       opensFirst: false,
       isReadOnly: config['console.readOnly'],
       services: [sessions, trial],
-      addRoutes: (api, questions) => {
+      addRoutes: (api, { questions }) => {
         answerUnchanged(api);
         sessionRoutes(api, { config, registry, tokens, sessions, access, failures, now });
         trialRoutes(api, trial);

@@ -3,7 +3,7 @@
 // x-dq-key, which a page of another origin cannot send. Never logs or echoes a half.
 
 import { isDirect, isOpen, malformedHead, type RequestHead } from '../api/http/access.ts';
-import { isRead } from '../api/http/read-methods.ts';
+import { isRead } from '../api/http/request-head.ts';
 import type { Config } from '../config/options.ts';
 import { DqError } from '../core/errors.ts';
 import { halfDigestOf, readOnlyRights, type SessionRecord } from '../core/session.ts';

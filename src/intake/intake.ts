@@ -48,8 +48,7 @@ class Intake implements Role {
         }),
       // A server that replaces a dead one. Not in a reload, which may discard its servers again.
       opensFirst: role.restarts > 0,
-      addRoutes: (api, _questions, context) =>
-        pullRoutes(api, context, { puller: this.#puller, leases, admit }),
+      addRoutes: (api, context) => pullRoutes(api, context, { puller: this.#puller, leases, admit }),
       services: [leases],
       times,
     });

@@ -8,7 +8,7 @@ import { isIP } from 'node:net';
 import { DqError, invalidField } from '../../core/errors.ts';
 import { allRights, type Caller, digestOf, isSameDigest, noRights, ownerRights } from '../../core/token.ts';
 import type { TokenBook } from '../../registry/token-book.ts';
-import { isRead } from './read-methods.ts';
+import { isRead } from './request-head.ts';
 
 /** What admission reads of a request. */
 export type RequestHead = Pick<IncomingMessage, 'method' | 'url' | 'headers' | 'rawHeaders' | 'httpVersion'>;

@@ -4,8 +4,8 @@
 import type { FastifyRequest } from 'fastify';
 import type { AuditDetail } from '../../core/audit.ts';
 import type { ErrorCode } from '../../core/errors.ts';
-import { isRead } from './read-methods.ts';
-import type { RouteAccess } from './route-access.ts';
+import { isRead } from './request-head.ts';
+import type { DeclaredAccess } from './route-access.ts';
 
 export interface AuditNote {
   /** default: the topic of the path */
@@ -42,7 +42,7 @@ export function auditNoteOf(request: FastifyRequest): AuditNote {
 /** Changes by operators: calls of the scopes operate and admin. Pushes and cancels are in the request log. */
 export function isAudited(route: { readonly method: string | string[]; readonly config?: object }): boolean {
   const { access, audit } = (route.config ?? {}) as {
-    access?: RouteAccess | 'open' | 'known';
+    access?: DeclaredAccess;
     audit?: boolean;
   };
   if (audit !== undefined) return audit;

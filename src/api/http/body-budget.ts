@@ -86,8 +86,14 @@ export class BodyBudget {
     this.#clients.set(name, client);
     const older = client.newest;
     const held: Held = {
-      ...{ budget: this, request, client, owner, bytes: 0, isFinished: false },
-      ...{ older, newer: null },
+      budget: this,
+      request,
+      client,
+      owner,
+      bytes: 0,
+      isFinished: false,
+      older,
+      newer: null,
     };
     if (older !== null) older.newer = held;
     client.newest = held;

@@ -11,7 +11,7 @@ import { auditNote } from './audit-note.ts';
 import type { HttpFront } from './http-front.ts';
 import { frameworkProblem, problemOf, storeProblem } from './problem.ts';
 import { unreadable } from './query.ts';
-import { isRead } from './read-methods.ts';
+import { isRead } from './request-head.ts';
 import { logRequest } from './request-log.ts';
 import { errorFor, mayTouch } from './route-access.ts';
 

@@ -287,7 +287,12 @@ export class HttpFront {
 
   #onConnection(socket: KnownSocket): void {
     const connection: Connection = {
-      ...{ arrived: 0, pending: [], closing: false, broken: false, plain: null, isBehind: false },
+      arrived: 0,
+      pending: [],
+      closing: false,
+      broken: false,
+      plain: null,
+      isBehind: false,
     };
     socket[connectionKey] = connection;
     this.#connections.add(connection);

@@ -8,7 +8,7 @@ import { beyondBounds } from '../../core/json-text.ts';
 import { apiLimits } from '../limits.ts';
 import type { BodyBudget } from './body-budget.ts';
 import { readBody } from './read-body.ts';
-import { rejectEncoding } from './request-headers.ts';
+import { rejectEncoding } from './request-head.ts';
 
 export const apiBodyLimit = { bytes: apiLimits.apiBodyBytesMax, option: null };
 

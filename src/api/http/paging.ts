@@ -5,8 +5,12 @@ import { invalidField } from '../../core/errors.ts';
 import { StoreError } from '../../ports/store-error.ts';
 
 /** Throws DqError invalid. */
-export function readLimit(limit: string | undefined, max: number = contractLimits.pageItemsMax): number {
-  if (limit === undefined) return contractLimits.pageItems;
+export function readLimit(
+  limit: string | undefined,
+  max: number = contractLimits.pageItemsMax,
+  byDefault: number = contractLimits.pageItems,
+): number {
+  if (limit === undefined) return byDefault;
   const items = /^[1-9]\d{0,8}$/.test(limit) ? Number(limit) : Number.NaN;
   if (items <= max) return items;
   throw invalidField('limit', `must be a whole number from 1 to ${max}`);

@@ -3,7 +3,8 @@
 // router calls it outside every error handler, and an exception there would end the process. A bad query
 // becomes a marker that no route's schema allows, so validation rejects it.
 
-import type { FieldError } from '../../core/errors.ts';
+import { parseInstant } from '../../core/duration.ts';
+import { type FieldError, invalidField } from '../../core/errors.ts';
 
 /** Key of the marker. No parameter has this name: a literal % in a query must itself be escaped. */
 export const unreadable = '%';
@@ -42,4 +43,11 @@ function decode(text: string): string | null {
 function marker(field: string, message: string): Query {
   const error: FieldError = { field, message };
   return { [unreadable]: error };
+}
+
+/** Epoch ms of a parameter. Throws DqError invalid. */
+export function readInstant(field: string, text: string): number {
+  const parsed = parseInstant(text, true);
+  if (!parsed.ok) throw invalidField(field, parsed.message);
+  return parsed.value;
 }

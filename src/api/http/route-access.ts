@@ -28,13 +28,20 @@ export interface RouteAccess {
   readonly ownerOnly?: true;
 }
 
+/** `open`: no token is required; a caller with a token has its rights · `known`: every caller with a token or
+ *  a session, whatever its scopes; the call shows and grants only what the caller has */
+export type DeclaredAccess = RouteAccess | 'open' | 'known';
+
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** `open`: no token is required; a caller with a token has its rights · `known`: every caller with a
-     *  token or a session, whatever its scopes; the call shows and grants only what the caller has */
-    access?: RouteAccess | 'open' | 'known';
+    access?: DeclaredAccess;
   }
 }
+
+/** The `config` of a route whose caller needs this scope. */
+export const needs = (scope: Scope, topics: RouteAccess['topics']): { readonly access: RouteAccess } => ({
+  access: { scope, topics },
+});
 
 const rightsKey = Symbol('rights');
 type KnownRequest = IncomingMessage & { [rightsKey]?: Caller };
@@ -54,8 +61,8 @@ export function rightsOf(request: FastifyRequest): Caller {
   return callerOf(request.raw);
 }
 
-/** Whether the check of a route with this access (`topics: 'path'`, not `ownerOnly`) passes the caller. */
-export function permits(caller: Caller, { scope }: RouteAccess, topic: string): boolean {
+/** Whether the check of a route that needs this scope for a topic passes the caller. */
+export function permits(caller: Caller, scope: Scope, topic: string): boolean {
   return grants(caller, scope) && reaches(caller, topic);
 }
 
@@ -67,7 +74,7 @@ export function accessCheck(route: {
   method: string | string[];
   config?: object;
 }): (request: FastifyRequest) => void {
-  const { access } = (route.config ?? {}) as { access?: RouteAccess | 'open' | 'known' };
+  const { access } = (route.config ?? {}) as { access?: DeclaredAccess };
   if (access === undefined)
     throw new Error(`${route.method} ${route.url}: a route must declare its access (config.access)`);
   if (access === 'open' || access === 'known') return () => {};

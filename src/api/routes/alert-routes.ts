@@ -15,6 +15,7 @@ import { IncidentFiles } from '../../process/incident-files.ts';
 import { wallNow } from '../../runtime/time.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { readLimit, rejectBadCursor } from '../http/paging.ts';
+import { needs } from '../http/route-access.ts';
 
 export function alertRoutes(api: Api, { role }: ApiContext): void {
   const { config, store, version } = role;
@@ -28,28 +29,24 @@ export function alertRoutes(api: Api, { role }: ApiContext): void {
     defaultHooks: config['alerts.defaultHooks'],
   };
 
-  api.get(
-    '/v1/alerts',
-    { schema: listAlertsSchema, config: { access: { scope: 'read', topics: 'every' } } },
-    async (request) => {
-      const { limit, cursor } = request.query;
-      const page = await store.alerts.list(readLimit(limit), cursor ?? null).catch(rejectBadCursor);
-      const own = cursor === undefined ? [...(await incidents.list())].reverse() : [];
-      return {
-        incidents: own.map(incidentJson),
-        ...(cursor === undefined ? { mail } : {}),
-        items: page.items.map(alertJson),
-        ...(page.total === undefined ? {} : { total: page.total }),
-        nextCursor: page.nextCursor,
-        missing: page.missing,
-      };
-    },
-  );
+  api.get('/v1/alerts', { schema: listAlertsSchema, config: needs('read', 'every') }, async (request) => {
+    const { limit, cursor } = request.query;
+    const page = await store.alerts.list(readLimit(limit), cursor ?? null).catch(rejectBadCursor);
+    const own = cursor === undefined ? [...(await incidents.list())].reverse() : [];
+    return {
+      incidents: own.map(incidentJson),
+      ...(cursor === undefined ? { mail } : {}),
+      items: page.items.map(alertJson),
+      ...(page.total === undefined ? {} : { total: page.total }),
+      nextCursor: page.nextCursor,
+      missing: page.missing,
+    };
+  });
 
   api.post(
     '/v1/alerts/test',
     // The scope of setting a topic's addresses: either makes dq write to any address.
-    { schema: testAlertSchema, config: { access: { scope: 'admin', topics: 'every' } } },
+    { schema: testAlertSchema, config: needs('admin', 'every') },
     async (request, answer) => {
       const { to } = request.body;
       if (hooks.has(to)) {

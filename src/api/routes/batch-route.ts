@@ -17,8 +17,8 @@ import type { Api, ApiContext } from '../api-context.ts';
 import { type BodyBudget, takeOverBody } from '../http/body-budget.ts';
 import { problemOf } from '../http/problem.ts';
 import { bodyReader } from '../http/read-body.ts';
-import { rejectEncoding, traceOf } from '../http/request-headers.ts';
-import { errorFor, mayTouch, rightsOf, topicRejection } from '../http/route-access.ts';
+import { rejectEncoding, traceOf } from '../http/request-head.ts';
+import { errorFor, mayTouch, needs, rightsOf, topicRejection } from '../http/route-access.ts';
 import { PushBatch } from './push-batch.ts';
 
 /** Needs a scope of its own, in which the body is a Buffer. `budget`: for the bodies of unfinished
@@ -32,7 +32,7 @@ export function batchRoute(api: Api, context: ApiContext, budget: BodyBudget): v
     '/v1/jobs',
     {
       schema: pushBatchSchema,
-      config: { access: { scope: 'push', topics: 'handler' }, requestLog: true, bodyContent: batchBody },
+      config: { ...needs('push', 'handler'), requestLog: true, bodyContent: batchBody },
     },
     async (request, answer) => {
       // Until all items are stored, even if the client leaves: the bodies of its jobs are slices of this
@@ -44,7 +44,8 @@ export function batchRoute(api: Api, context: ApiContext, budget: BodyBudget): v
         const items = await readBatch(bytes, format, config['limits.bodyBytes']);
         const lookUpError = await lookUpTopics(context.role.topics, items);
         const batch = new PushBatch<string>({
-          ...{ role: context.role, items },
+          role: context.role,
+          items,
           jobOf: (item) => jobOf(context, request, item, lookUpError),
           accepted: ({ status, members }) => `{"status":${status},${members}}`,
           rejected: (error) => problemOf(errorFor(request.raw, error)).bytes.toString(),

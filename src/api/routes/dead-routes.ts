@@ -5,15 +5,16 @@ import type { DeadLetterJson } from '../../contract/api/dead.ts';
 import { listDeadSchema, purgeDeadSchema, requeueDeadSchema } from '../../contract/api/dead.ts';
 import { contractLimits } from '../../contract/api/limits.ts';
 import { shownFilter } from '../../core/audit.ts';
+import { type DeadMarks, hasMarks } from '../../core/dead-marks.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { lastAttemptOf } from '../../core/earlier-attempts.ts';
 import type { BuryReason } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
-import type { DeadLetter as StoredDeadLetter } from '../../ports/job-store.ts';
-import { deadMatcher, findDead } from '../../use-cases/find-dead.ts';
+import type { DeadFilter, DeadLetters, Page, DeadLetter as StoredDeadLetter } from '../../ports/job-store.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../http/audit-note.ts';
 import { readLimit, rejectBadCursor } from '../http/paging.ts';
+import { needs } from '../http/route-access.ts';
 import {
   type RawDeadFilter,
   readFilter,
@@ -26,25 +27,20 @@ import {
 
 export function deadRoutes(api: Api, { role }: ApiContext): void {
   const { dead } = role.store;
-  const operate = { access: { scope: 'operate', topics: 'handler' } } as const;
+  const operate = needs('operate', 'handler');
 
-  api.get(
-    '/v1/dead',
-    { schema: listDeadSchema, config: { access: { scope: 'read', topics: 'handler' } } },
-    async (request) => {
-      const { limit, cursor, reason, lastReason, status, ...query } = request.query;
-      requireTopicOf(request, query.topic);
-      const filter = readFilter(query, true);
-      const isWanted = deadMatcher({ reason, lastReason, status });
-      const page = await findDead(dead, filter, isWanted, {
-        limit: readLimit(limit),
-        cursor: cursor ?? null,
-        rowsMax: contractLimits.deadRowsMax,
-      }).catch(rejectBadCursor);
-      await requireKnownTopicOf(page, cursor, role.topics, query.topic);
-      return { items: page.items.map(deadJson), nextCursor: page.nextCursor, missing: page.missing };
-    },
-  );
+  api.get('/v1/dead', { schema: listDeadSchema, config: needs('read', 'handler') }, async (request) => {
+    const { limit, cursor, reason, lastReason, status, ...query } = request.query;
+    requireTopicOf(request, query.topic);
+    const filter = readFilter(query, true);
+    const marks = { reason, lastReason, status };
+    const hasAny = Object.values(marks).some((mark) => mark !== undefined);
+    const paging = [readLimit(limit), cursor ?? null] as const;
+    const found = hasAny ? findMarked(dead, marks, filter, ...paging) : dead.list(filter, ...paging);
+    const page = await found.catch(rejectBadCursor);
+    await requireKnownTopicOf(page, cursor, role.topics, query.topic);
+    return { items: page.items.map(deadJson), nextCursor: page.nextCursor, missing: page.missing };
+  });
 
   api.post('/v1/dead/requeue', { schema: requeueDeadSchema, config: operate }, async (request) => {
     const { all, ...filter } = request.body;
@@ -66,6 +62,29 @@ export function deadRoutes(api: Api, { role }: ApiContext): void {
     if (outcome.purged === 0) await requireKnownTopic(role.topics, rest.topic);
     return outcome;
   });
+}
+
+/** Newest death first. No store has an index of the marks, so it examines the newest ones. A page ends when
+ *  it is half full or deadRowsMax were examined: no page is longer than `limit`, and no call examines them
+ *  one by one. */
+async function findMarked(
+  dead: DeadLetters,
+  marks: DeadMarks,
+  filter: DeadFilter,
+  limit: number,
+  cursor: string | null,
+): Promise<Page<StoredDeadLetter>> {
+  const items: StoredDeadLetter[] = [];
+  const missing = new Set<string>();
+  let [left, next] = [contractLimits.deadRowsMax, cursor];
+  do {
+    const page = await dead.list(filter, Math.min(limit - items.length, left), next);
+    items.push(...page.items.filter((job) => hasMarks(marks, job)));
+    for (const name of page.missing ?? []) missing.add(name);
+    next = page.nextCursor;
+    left -= Math.max(page.items.length, 1);
+  } while (next !== null && left > 0 && items.length * 2 < limit);
+  return { items, nextCursor: next, ...(missing.size === 0 ? {} : { missing: [...missing] }) };
 }
 
 function noteFilter(request: FastifyRequest, { topic, ...filter }: RawDeadFilter, count: number): void {

@@ -6,7 +6,6 @@ import { formatInstant } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import type { JobKey } from '../../core/job.ts';
 import { grants } from '../../core/token.ts';
-import type { MasterQuestions } from '../../process/master-questions.ts';
 import { pushTerms } from '../../use-cases/accept-job.ts';
 import { topicNotFound } from '../../use-cases/change-topic.ts';
 import { acceptEdit, editedFields } from '../../use-cases/edit-job.ts';
@@ -16,20 +15,14 @@ import { editJob } from '../../use-cases/move-job.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../http/audit-note.ts';
 import { type BodyBudget, takeOverBody } from '../http/body-budget.ts';
-import { readIfMatch } from '../http/if-match.ts';
 import { bodyReader } from '../http/read-body.ts';
-import { rejectEncoding } from '../http/request-headers.ts';
+import { readIfMatch, rejectEncoding } from '../http/request-head.ts';
 import { rightsOf } from '../http/route-access.ts';
 import { JobFactsReader } from './job-facts.ts';
 import { jobJson } from './job-json.ts';
 
 /** Needs a scope of its own, in which the body is a Buffer. */
-export function editRoute(
-  api: Api,
-  { role }: ApiContext,
-  questions: MasterQuestions,
-  budget: BodyBudget,
-): void {
+export function editRoute(api: Api, { role, questions }: ApiContext, budget: BodyBudget): void {
   const { store, topics, config } = role;
   const facts = new JobFactsReader(role, questions);
   const { escapeBytes, itemBytesMore } = useCaseLimits;

@@ -4,7 +4,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { AttemptJson, JobJson } from '../../contract/api/job.ts';
 import { webhookIdOf } from '../../core/delivery.ts';
-import { formatDuration, formatInstant } from '../../core/duration.ts';
+import { formatDuration, formatInstant, formatInstantOrNull } from '../../core/duration.ts';
 import { attemptsBeforeRequeue, firstDueAt } from '../../core/earlier-attempts.ts';
 import type { JobOptions } from '../../core/extension.ts';
 import type { AttemptRecord, EndedJob, FoundJob, JobSnapshot } from '../../core/job.ts';
@@ -84,17 +84,17 @@ export function jobJson(
 }
 
 /** Of a job with a failed attempt. */
-export function firstDueJson(job: Pick<JobSnapshot, 'attempts' | 'failures' | 'dueAt'>) {
+function firstDueJson(job: Pick<JobSnapshot, 'attempts' | 'failures' | 'dueAt'>) {
   if (job.failures === 0) return {};
   const at = firstDueAt(job);
-  return { firstDueAt: at === null ? null : formatInstant(at) };
+  return { firstDueAt: formatInstantOrNull(at) };
 }
 
-/** The same of a job that a search found. */
-export async function readFirstDue(jobs: Pick<JobStore, 'get'>, found: FoundJob) {
-  if (found.failures === 0) return {};
-  const job = await jobs.get(found, 'bodiless').catch(() => null);
-  return job === null || job.version !== found.version ? {} : firstDueJson(job);
+/** When a job that a search found is due, and was first. */
+export async function dueJson(jobs: Pick<JobStore, 'get'>, found: FoundJob) {
+  const job = found.failures === 0 ? null : await jobs.get(found, 'bodiless').catch(() => null);
+  const first = job === null || job.version !== found.version ? {} : firstDueJson(job);
+  return { id: found.id, dueAt: formatInstant(found.dueAt), ...first };
 }
 
 function attemptsJson(job: JobSnapshot | EndedJob): Sent<JobJson>['attempts'] {

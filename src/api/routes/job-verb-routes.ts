@@ -12,10 +12,11 @@ import { readWhen } from '../../use-cases/accept-job.ts';
 import { absentJob, checkedKey } from '../../use-cases/find-job.ts';
 import { cancelJob, type MovedJob, requeueJob, rescheduleJob, runJob } from '../../use-cases/move-job.ts';
 import type { Api, ApiContext } from '../api-context.ts';
-import { readIfMatch } from '../http/if-match.ts';
+import { readIfMatch } from '../http/request-head.ts';
 import { elapsedMs, logRequest } from '../http/request-log.ts';
+import { needs } from '../http/route-access.ts';
 
-const config = { access: { scope: 'operate', topics: 'path' } } as const;
+const config = needs('operate', 'path');
 
 const url = '/v1/topics/:topic/jobs/:id';
 
@@ -25,7 +26,7 @@ export function jobVerbRoutes(api: Api, { role }: ApiContext): void {
 
   api.delete(
     url,
-    { schema: cancelSchema, config: { access: { scope: 'push', topics: 'path' }, requestLog: true } },
+    { schema: cancelSchema, config: { ...needs('push', 'path'), requestLog: true } },
     async (request, answer) => {
       const since = monotonicNow();
       const key = readVersionedKey(request);

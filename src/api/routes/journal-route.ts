@@ -7,26 +7,26 @@ import {
   type JournalRestoreJson,
   journalSchema,
 } from '../../contract/api/journal.ts';
-import { formatInstant } from '../../core/duration.ts';
+import { formatInstant, formatInstantOrNull } from '../../core/duration.ts';
 import { DqError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { allBarriers, type JournalInstance, type RestoreState } from '../../ports/journal.ts';
 import type { FoundStream, StreamName, StreamPosition } from '../../ports/spool.ts';
-import { StoreError } from '../../ports/store-error.ts';
 import type { MasterQuestions } from '../../process/master-questions.ts';
 import type { JournalParts, RoleContext } from '../../process/role.ts';
-import { within } from '../../runtime/timeout.ts';
 import type { Api, ApiContext } from '../api-context.ts';
+import { needs } from '../http/route-access.ts';
 import { apiLimits } from '../limits.ts';
+import { inTime } from './store-route.ts';
 
-export function journalRoute(api: Api, { role }: ApiContext, questions: MasterQuestions): void {
-  const config = { access: { scope: 'read', topics: 'every' } } as const;
+export function journalRoute(api: Api, { role, questions }: ApiContext): void {
+  const config = needs('read', 'every');
   api.get('/v1/journal', { schema: journalSchema, config }, () =>
     role.journal === undefined ? none : stateOf(role, role.journal, questions),
   );
   api.post(
     '/v1/journal/give-up',
-    { schema: giveUpInstancesSchema, config: { access: { scope: 'admin', topics: 'every' } } },
+    { schema: giveUpInstancesSchema, config: needs('admin', 'every') },
     async () => {
       if (role.journal === undefined)
         throw new DqError('no_journal', 'there is no journal; the option journal.mode switches it on');
@@ -59,11 +59,8 @@ async function stateOf(
     spool.bytes(),
     spool.setAsideCounts(),
   ]);
-  const stored = await inTime(async () => ({
-    instances: await db.instances(),
-    restores: await db.restores(apiLimits.journalRestores),
-    positions: await db.positions(owner.instance),
-  }));
+  // null: MySQL does not answer.
+  const stored = await inTime(storedIn(db, owner.instance));
   return {
     mode: config['journal.mode'],
     lagMs: lag?.[0]?.answer ?? null,
@@ -76,15 +73,12 @@ async function stateOf(
   };
 }
 
-/** null = MySQL does not answer. */
-async function inTime<T>(work: () => Promise<T>): Promise<T | null> {
-  try {
-    const late = () => new StoreError({ kind: 'not_stored', code: 'no_answer' }, { where: 'MySQL' });
-    return await within(apiLimits.readyMs, work(), late);
-  } catch (error) {
-    if (error instanceof StoreError) return null;
-    throw error;
-  }
+async function storedIn(db: JournalParts['db'], instance: number) {
+  return {
+    instances: await db.instances(),
+    restores: await db.restores(apiLimits.journalRestores),
+    positions: await db.positions(instance),
+  };
 }
 
 function streamJson(
@@ -130,7 +124,7 @@ const restoreJson = ({
   state,
   ...counts,
   begunAt: formatInstant(begunAt),
-  endedAt: endedAt === null ? null : formatInstant(endedAt),
+  endedAt: formatInstantOrNull(endedAt),
 });
 
 const hexOf = (instance: number): string => instance.toString(16).padStart(8, '0');

@@ -10,7 +10,7 @@ import {
   stopOperationSchema,
 } from '../../contract/api/operation.ts';
 import { shownFilter } from '../../core/audit.ts';
-import { formatInstant, parseDuration } from '../../core/duration.ts';
+import { formatInstant, formatInstantOrNull, parseDuration } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import { isRestorable } from '../../core/job-row.ts';
 import { limits } from '../../core/limits.ts';
@@ -26,15 +26,15 @@ import { readWhen } from '../../use-cases/accept-job.ts';
 import { draftOperation, storeOperation } from '../../use-cases/request-operation.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../http/audit-note.ts';
-import { requireTopic, rightsOf } from '../http/route-access.ts';
+import { needs, requireTopic, rightsOf } from '../http/route-access.ts';
 import { readFilter, requireKnownTopic } from './dead-filter.ts';
 
 const isDead = (kind: string): boolean => kind === 'requeue' || kind === 'purge';
 
 export function operationRoutes(api: Api, { role }: ApiContext): void {
   const { registry, clock, store, topics } = role;
-  const read = { access: { scope: 'read', topics: 'handler' } } as const;
-  const operate = { access: { scope: 'operate', topics: 'handler' } } as const;
+  const read = needs('read', 'handler');
+  const operate = needs('operate', 'handler');
 
   api.post('/v1/operations', { schema: createOperationSchema, config: operate }, async (request, answer) => {
     const input = request.body;
@@ -233,7 +233,6 @@ function operationJson(record: OperationRecord, now: number) {
   // An ended one has its updatedAt: its work ended then.
   const seconds = movingAt === null ? 0 : ((endedAt ?? now) - movingAt) / 1000;
   const perSecond = seconds > 0 ? Math.round((processed / seconds) * 10) / 10 : null;
-  const instantOf = (ms: number | null) => (ms === null ? null : formatInstant(ms));
   return {
     id: record.id,
     kind: record.kind,
@@ -246,7 +245,7 @@ function operationJson(record: OperationRecord, now: number) {
     topics: record.topics,
     spread: record.spreadMs,
     rate: record.rate,
-    at: instantOf(at),
+    at: formatInstantOrNull(at),
     overdue: record.overdue ?? null,
     dryRun: record.dryRun,
     actor: record.actor,
@@ -259,8 +258,8 @@ function operationJson(record: OperationRecord, now: number) {
     perSecond,
     leftMs: leftOf(record, processed, perSecond, now),
     createdAt: formatInstant(record.createdAt),
-    startedAt: instantOf(startedAt),
-    endedAt: instantOf(endedAt),
+    startedAt: formatInstantOrNull(startedAt),
+    endedAt: formatInstantOrNull(endedAt),
   };
 }
 

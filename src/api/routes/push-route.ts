@@ -23,11 +23,10 @@ import type { Answer, PlainService } from '../http/plain-connection.ts';
 import { problemOf } from '../http/problem.ts';
 import { parseQuery } from '../http/query.ts';
 import { type BodyLimit, bodyReader } from '../http/read-body.ts';
-import { rejectEncoding, traceOf } from '../http/request-headers.ts';
-import { errorForCaller, permits, type RouteAccess, rightsOf } from '../http/route-access.ts';
+import { rejectEncoding, traceOf } from '../http/request-head.ts';
+import { errorForCaller, needs, permits, rightsOf } from '../http/route-access.ts';
 import { finishPush } from './push-result.ts';
 
-const access: RouteAccess = { scope: 'push', topics: 'path' };
 const empty = Buffer.alloc(0);
 
 /** Needs a scope of its own, in which every content type is a Buffer. `budget`: for bodies that arrive in
@@ -37,7 +36,7 @@ export function pushRoute(api: Api, context: ApiContext, budget: BodyBudget): vo
   api.addContentTypeParser('*', bodyReader(budget, bodyLimitOf(context)));
   api.post(
     '/v1/topics/:topic/jobs',
-    { schema: pushSchema, config: { access, requestLog: true, bodyContent: pushBody } },
+    { schema: pushSchema, config: { ...needs('push', 'path'), requestLog: true, bodyContent: pushBody } },
     (request, answer) => {
       const { topic: name } = request.params;
       const topic = context.role.topics.get(name);
@@ -80,7 +79,7 @@ export function plainPush(context: ApiContext): PlainService {
     if (!path.startsWith(before) || !path.endsWith(after)) return false;
     // A topic's name has no slash and no escape.
     const topic = topics.get(path.slice(before.length, -after.length));
-    if (topic === undefined || !permits(caller, access, topic.topic)) return false;
+    if (topic === undefined || !permits(caller, 'push', topic.topic)) return false;
     const query = plainQuery(mark < 0 ? '' : url.slice(mark + 1));
     if (query === null) return false;
     let job: PushJob;

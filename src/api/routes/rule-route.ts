@@ -11,12 +11,12 @@ import { parseTopicInput, settingsJson, type TopicJson } from '../../core/topic/
 import { topicDefaults } from '../../core/topic/topic.ts';
 import { getTopic, topicNotFound } from '../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../api-context.ts';
-import { requireTopic } from '../http/route-access.ts';
+import { needs, requireTopic } from '../http/route-access.ts';
 
 export function ruleRoute(api: Api, { role }: ApiContext): void {
   api.post(
     '/v1/rules/test',
-    { schema: testRuleSchema, config: { access: { scope: 'read', topics: 'handler' } } },
+    { schema: testRuleSchema, config: needs('read', 'handler') },
     async (request) => {
       const { rule: source, topic, draft, headers = {}, status = 200, body } = request.body;
       // A longer reply is cut, and rules do not read half of it.

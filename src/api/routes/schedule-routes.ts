@@ -17,7 +17,7 @@ import {
 } from '../../contract/api/schedule.ts';
 import { problems } from '../../contract/api/schema.ts';
 import { difference } from '../../core/audit.ts';
-import { formatInstant } from '../../core/duration.ts';
+import { formatInstant, formatInstantOrNull } from '../../core/duration.ts';
 import { DqError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { nextTicks } from '../../core/schedule.ts';
@@ -37,17 +37,17 @@ import {
 import { topicOfPush } from '../../use-cases/find-topics.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../http/audit-note.ts';
-import { readIfMatch } from '../http/if-match.ts';
 import { readLimit } from '../http/paging.ts';
-import { mayTouch, requireTopic } from '../http/route-access.ts';
+import { readIfMatch } from '../http/request-head.ts';
+import { mayTouch, needs, requireTopic } from '../http/route-access.ts';
 import { apiLimits } from '../limits.ts';
 
 const url = '/v1/schedules/:name';
-const admin = { access: { scope: 'admin', topics: 'handler' } } as const;
+const admin = needs('admin', 'handler');
 
 export function scheduleRoutes(api: Api, context: ApiContext): void {
   const { registry, clock, config, topics } = context.role;
-  const read = { access: { scope: 'read', topics: 'handler' } } as const;
+  const read = needs('read', 'handler');
 
   api.get('/v1/schedules', { schema: listSchedulesSchema, config: read }, (request) =>
     pageOf(context, request, request.query),
@@ -113,7 +113,7 @@ function verbRoutes(api: Api, context: ApiContext): void {
       summary,
       response: { ...foundSchedule, ...problems(404, 409, 413, 503) },
     };
-    const config = { access: { scope: 'operate', topics: 'handler' } } as const;
+    const config = needs('operate', 'handler');
     api.post(`${url}/${verb}`, { schema, config }, async (request) =>
       change(context, request, request.params.name, (old, now) =>
         changedSchedule(old, { paused: isPaused }, now),
@@ -123,7 +123,7 @@ function verbRoutes(api: Api, context: ApiContext): void {
 
   api.post(
     `${url}/run`,
-    { schema: runScheduleSchema, config: { access: { scope: 'operate', topics: 'handler' } } },
+    { schema: runScheduleSchema, config: needs('operate', 'handler') },
     async (request, answer) => {
       const {
         name,
@@ -253,14 +253,18 @@ async function pageOf(
 /** `now`: with the next instants; null: without. */
 function scheduleJson(schedule: StoredSchedule, now: number | null) {
   const { name, nextAt, madeAt, problem, revision, createdAt, updatedAt, isPaused } = schedule;
-  const instantOrNull = (at: number | null) => (at === null ? null : formatInstant(at));
   return {
-    ...{ name, ...scheduleSettings(schedule) },
-    ...{ nextAt: instantOrNull(isPaused ? null : nextAt), lastAt: instantOrNull(madeAt), problem },
+    name,
+    ...scheduleSettings(schedule),
+    nextAt: formatInstantOrNull(isPaused ? null : nextAt),
+    lastAt: formatInstantOrNull(madeAt),
+    problem,
     ...(now === null || isPaused
       ? {}
       : { nextTimes: nextTicks(schedule, now, shownTicks).map(formatInstant) }),
-    ...{ revision, createdAt: formatInstant(createdAt), updatedAt: formatInstant(updatedAt) },
+    revision,
+    createdAt: formatInstant(createdAt),
+    updatedAt: formatInstant(updatedAt),
   };
 }
 

@@ -12,43 +12,40 @@ import type { ScanFilter } from '../../ports/job-store.ts';
 import { jobHead } from '../../use-cases/find-job.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { readLimit, rejectBadCursor } from '../http/paging.ts';
+import { needs } from '../http/route-access.ts';
 import { apiLimits } from '../limits.ts';
 import { readFilter, requireKnownTopicOf, requireTopicOf } from './dead-filter.ts';
 import { judgedTopic } from './job-facts.ts';
-import { rejectSurvey, visibleTopics } from './survey-topics.ts';
+import { rejectSurvey, visibleTopics } from './survey-routes.ts';
 
 export function searchRoute(api: Api, { role }: ApiContext): void {
   const { jobs, surveys } = role.store;
   const shown = (job: FoundJob) => foundJson(job, heldBy(judgedTopic(role.topics, job.topic)));
-  api.get(
-    '/v1/jobs',
-    { schema: searchJobsSchema, config: { access: { scope: 'read', topics: 'handler' } } },
-    async (request) => {
-      const { limit, cursor, state, id, idPrefix, body, ...query } = request.query;
-      if (idPrefix !== undefined || body !== undefined) {
-        const filter = { ...readScan(request.query), ...readFilter(query, true) };
-        const topics = await visibleTopics(request, role, query.topic);
-        const page = await surveys
-          .scan(scanOf(filter, topics), readLimit(limit), cursor ?? null, apiLimits.scanMs)
-          .catch(rejectBadCursor)
-          .catch(rejectSurvey);
-        await requireKnownTopicOf(page, cursor, role.topics, query.topic);
-        const { nextCursor, missing, scanned } = page;
-        return { items: page.items.map(shown), nextCursor, missing, scanned };
-      }
-      requireTopicOf(request, query.topic);
-      const wrong = id === undefined ? null : refusesId(id);
-      if (wrong !== null) throw invalidField('id', wrong);
-      const filter = {
-        ...readFilter(query, true),
-        ...(state === undefined ? {} : { state }),
-        ...(id === undefined ? {} : { id }),
-      };
-      const page = await jobs.search(filter, readLimit(limit), cursor ?? null).catch(rejectBadCursor);
+  api.get('/v1/jobs', { schema: searchJobsSchema, config: needs('read', 'handler') }, async (request) => {
+    const { limit, cursor, state, id, idPrefix, body, ...query } = request.query;
+    if (idPrefix !== undefined || body !== undefined) {
+      const filter = { ...readScan(request.query), ...readFilter(query, true) };
+      const topics = await visibleTopics(request, role, query.topic);
+      const page = await surveys
+        .scan(scanOf(filter, topics), readLimit(limit), cursor ?? null, apiLimits.scanMs)
+        .catch(rejectBadCursor)
+        .catch(rejectSurvey);
       await requireKnownTopicOf(page, cursor, role.topics, query.topic);
-      return { items: page.items.map(shown), nextCursor: page.nextCursor, missing: page.missing };
-    },
-  );
+      const { nextCursor, missing, scanned } = page;
+      return { items: page.items.map(shown), nextCursor, missing, scanned };
+    }
+    requireTopicOf(request, query.topic);
+    const wrong = id === undefined ? null : refusesId(id);
+    if (wrong !== null) throw invalidField('id', wrong);
+    const filter = {
+      ...readFilter(query, true),
+      ...(state === undefined ? {} : { state }),
+      ...(id === undefined ? {} : { id }),
+    };
+    const page = await jobs.search(filter, readLimit(limit), cursor ?? null).catch(rejectBadCursor);
+    await requireKnownTopicOf(page, cursor, role.topics, query.topic);
+    return { items: page.items.map(shown), nextCursor: page.nextCursor, missing: page.missing };
+  });
 }
 
 type RawScan = {

@@ -6,7 +6,7 @@ import { contractLimits } from '../../contract/api/limits.ts';
 import { each } from '../../contract/api/schema.ts';
 import type { SeriesJson, TopicSeriesJson } from '../../contract/api/series.ts';
 import { countedColumns, seriesSchema, topicSeriesSchema } from '../../contract/api/series.ts';
-import { parseDuration, parseInstant } from '../../core/duration.ts';
+import { parseDuration } from '../../core/duration.ts';
 import { invalidField } from '../../core/errors.ts';
 import { jobStates } from '../../core/job.ts';
 import {
@@ -27,7 +27,8 @@ import {
 import type { SeriesRow } from '../../ports/registry.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { KeptAnswers } from '../http/kept-answers.ts';
-import { requireTopic } from '../http/route-access.ts';
+import { readInstant } from '../http/query.ts';
+import { needs, requireTopic } from '../http/route-access.ts';
 import { apiLimits } from '../limits.ts';
 import { requireKnownTopic, requireTopicOf } from './dead-filter.ts';
 
@@ -38,7 +39,7 @@ export function seriesRoutes(api: Api, { role }: ApiContext): void {
   const { registry, clock, topics } = role;
   const kept = new KeptAnswers<SeriesJson>();
   const keptSparks = new KeptAnswers<TopicSeriesJson>();
-  const config = { access: { scope: 'read', topics: 'handler' } } as const;
+  const config = needs('read', 'handler');
 
   api.get('/v1/series', { schema: seriesSchema, config }, async (request) => {
     const { topic } = request.query;
@@ -88,7 +89,7 @@ function readRange(
   query: { topic?: string; from?: string; to?: string; step?: string },
   nowMs: number,
 ): Range {
-  const to = query.to === undefined ? nowMs : instantOf('to', query.to);
+  const to = query.to === undefined ? nowMs : readInstant('to', query.to);
   const from = beginningOf(query.from ?? '1h', nowMs);
   if (from >= to) throw invalidField('from', 'must be before to');
   const rangeOf = (step: SeriesStep): Range => ({
@@ -111,13 +112,7 @@ function readRange(
 function beginningOf(given: string, nowMs: number): number {
   const duration = parseDuration(given);
   // Digits alone are epoch ms, not seconds.
-  return duration.ok && !/^\d+$/.test(given) ? nowMs - duration.value : instantOf('from', given);
-}
-
-function instantOf(field: string, given: string): number {
-  const parsed = parseInstant(given, true);
-  if (!parsed.ok) throw invalidField(field, parsed.message);
-  return parsed.value;
+  return duration.ok && !/^\d+$/.test(given) ? nowMs - duration.value : readInstant('from', given);
 }
 
 function timesOf({ step, from, to }: Range): number[] {

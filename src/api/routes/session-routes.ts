@@ -1,33 +1,40 @@
-// Sign-in links and sessions of the console: a link is made here and exchanged on the console's port. A link
-// never has more rights than its maker, and ends with the token of its maker.
+// GET /v1/me answers who the caller is, what it may do, and the facts about this daemon that a page needs
+// first. Sign-in links and sessions of the console: a link is made here and exchanged on the console's port.
+// A link never has more rights than its maker, and ends with the token of its maker.
 
+import { hostname } from 'node:os';
 import {
   createSignInLinkSchema,
   listSessionsSchema,
+  meSchema,
   removeSessionSchema,
   removeSessionsSchema,
 } from '../../contract/api/session.ts';
 import { difference } from '../../core/audit.ts';
+import { brokersOf } from '../../core/broker.ts';
+import { formatInstant } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { linkDigestOf, makeSignInLink, type SessionRecord } from '../../core/session.ts';
 import { coversGlob, grants } from '../../core/token.ts';
 import { servesThisMachine } from '../../process/exposure.ts';
 import { endOf, hasEnded } from '../../registry/session-book.ts';
-import type { TokenBook } from '../../registry/token-book.ts';
+import { urlOfHost } from '../../runtime/listen.ts';
 import { wallNow } from '../../runtime/time.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../http/audit-note.ts';
-import { rightsOf } from '../http/route-access.ts';
+import { needs, rightsOf } from '../http/route-access.ts';
 
-export function sessionRoutes(api: Api, { role }: ApiContext, tokens: TokenBook): void {
-  const { registry, config } = role;
+export function sessionRoutes(api: Api, context: ApiContext): void {
+  const { registry, config } = context.role;
   const rules = {
-    tokens,
+    tokens: context.tokens,
     idleMs: config['console.sessionIdle'],
     servesThisMachine: servesThisMachine(config),
   };
-  const admin = { access: { scope: 'admin', topics: 'every' } } as const;
+  const admin = needs('admin', 'every');
+
+  meRoute(api, context);
 
   api.post(
     '/v1/sign-in-links',
@@ -66,7 +73,7 @@ export function sessionRoutes(api: Api, { role }: ApiContext, tokens: TokenBook)
         topics: [...topics],
         link,
         publicUrl: config['console.publicUrl'] || null,
-        endsAt: new Date(endsAt).toISOString(),
+        endsAt: formatInstant(endsAt),
       });
     },
   );
@@ -105,8 +112,37 @@ function sessionJson(session: SessionRecord, idleMs: number, own: string | undef
     address,
     browser,
     isOwn: id === own,
-    createdAt: new Date(createdAt).toISOString(),
-    usedAt: new Date(usedAt).toISOString(),
-    endsAt: new Date(endOf(session, usedAt, idleMs)).toISOString(),
+    createdAt: formatInstant(createdAt),
+    usedAt: formatInstant(usedAt),
+    endsAt: formatInstant(endOf(session, usedAt, idleMs)),
   };
+}
+
+function meRoute(api: Api, { role, tokens, isReadOnly = false }: ApiContext): void {
+  const { config, version, clock } = role;
+  const host = hostname();
+  const port = config['server.port'];
+  const brokers = Array.from(brokersOf(config.brokers).values(), ({ name, type }) => ({ name, type }));
+  api.get('/v1/me', { schema: meSchema, config: { access: 'known' } }, async (request) => {
+    const rights = rightsOf(request);
+    const { name, scopes, topics } = rights;
+    return {
+      name,
+      scopes,
+      topics,
+      readOnly: isReadOnly,
+      tokensExist: tokens.count !== 0,
+      label: config['console.label'],
+      color: config['console.color'],
+      version,
+      host,
+      timezone: config.timezone,
+      retryUnitMs: config['retry.unit'],
+      store: config.redis.length === 0 ? ('embedded' as const) : ('redis' as const),
+      // Port 0 is chosen at the start.
+      serverUrl: port === 0 ? null : urlOfHost(config['server.host'], port),
+      brokers: grants(rights, 'admin') ? brokers : [],
+      now: formatInstant(clock.now()),
+    };
+  });
 }

@@ -6,7 +6,6 @@ import { stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { journalModeOf } from '../../config/options.ts';
 import { contractLimits } from '../../contract/api/limits.ts';
-import type { ShardJson } from '../../contract/api/shard.ts';
 import {
   type EmbeddedStoreJson,
   type ShardInfoJson,
@@ -24,22 +23,19 @@ import type { RoleContext } from '../../process/role.ts';
 import { monotonicNow, wallNow } from '../../runtime/time.ts';
 import { within } from '../../runtime/timeout.ts';
 import type { Api, ApiContext } from '../api-context.ts';
+import { needs } from '../http/route-access.ts';
 import { apiLimits } from '../limits.ts';
-import { shardJson } from './shard-routes.ts';
+import { shardJson, silentShard } from './shard-routes.ts';
 
 export function storeRoute(api: Api, { role }: ApiContext): void {
   const infos = new Map<string, ShardInfoJson>();
   let kept: { readonly at: number; readonly state: Promise<StoreJson> } | null = null;
-  api.get(
-    '/v1/store',
-    { schema: storeSchema, config: { access: { scope: 'read', topics: 'every' } } },
-    () => {
-      const now = monotonicNow();
-      if (kept === null || now - kept.at >= contractLimits.storeFactsMs)
-        kept = { at: now, state: stateOf(role, infos) };
-      return kept.state;
-    },
-  );
+  api.get('/v1/store', { schema: storeSchema, config: needs('read', 'every') }, () => {
+    const now = monotonicNow();
+    if (kept === null || now - kept.at >= contractLimits.storeFactsMs)
+      kept = { at: now, state: stateOf(role, infos) };
+    return kept.state;
+  });
 }
 
 /** Never rejects with a StoreError, and is ready within about apiLimits.readyMs. */
@@ -103,7 +99,7 @@ const silentStore: Health & { readonly durability: null } = {
 };
 
 /** null = no answer in time, or a failure of the store. */
-async function inTime<T>(work: Promise<T>): Promise<T | null> {
+export async function inTime<T>(work: Promise<T>): Promise<T | null> {
   const late = () => new StoreError({ kind: 'not_stored', code: 'no_answer' });
   try {
     return await within(apiLimits.readyMs, work, late);
@@ -139,22 +135,12 @@ async function shardState(
   infos: Map<string, ShardInfoJson>,
   journal: JournalMode,
 ) {
-  const { id, url, active, buckets, addedAt } = shard;
-  const [facts, info] = await Promise.all([inTime(shardJson({ servers }, shard)), inTime(servers.info(id))]);
+  const { id } = shard;
+  const [facts, info] = await Promise.all([inTime(shardJson(servers, shard)), inTime(servers.info(id))]);
   if (info !== null) {
     const durability = durabilityOf(info.durability, journal);
     infos.set(id, { ...info, durability, readAt: formatInstant(wallNow()) });
   }
-  const silent: ShardJson = {
-    id,
-    url: servers.nameOf(url),
-    state: active ? 'active' : 'draining',
-    buckets,
-    addedAt: formatInstant(addedAt),
-    jobs: null,
-    alerts: null,
-    list: null,
-    trouble: 'does not answer',
-  };
-  return { ...(facts ?? silent), info: infos.get(id) ?? null };
+  const known = facts ?? silentShard(servers, shard, 'does not answer');
+  return { ...known, info: infos.get(id) ?? null };
 }

@@ -4,6 +4,7 @@
 
 import { summarySchema } from '../../contract/api/stats.ts';
 import { createCalendar } from '../../core/calendar.ts';
+import { formatInstant } from '../../core/duration.ts';
 import { DqError, messageOf } from '../../core/errors.ts';
 import { openIncidents } from '../../core/incident.ts';
 import { type JobState, jobStates } from '../../core/job.ts';
@@ -11,11 +12,10 @@ import { isOpen, processedOf } from '../../core/operation.ts';
 import { type StatName, statNames } from '../../core/series.ts';
 import { type Rights, reaches, reachesEveryTopic } from '../../core/token.ts';
 import { IncidentFiles } from '../../process/incident-files.ts';
-import type { MasterQuestions } from '../../process/master-questions.ts';
 import type { RoleContext } from '../../process/role.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { KeptAnswers } from '../http/kept-answers.ts';
-import { rightsOf, seesDaemon } from '../http/route-access.ts';
+import { needs, rightsOf, seesDaemon } from '../http/route-access.ts';
 import { helpJson } from './alert-routes.ts';
 import { readiness } from './health-routes.ts';
 import { HeldSum } from './held-topics.ts';
@@ -23,26 +23,22 @@ import { maySeeOperation } from './operation-routes.ts';
 import { noCounts, noJobs, statLines } from './stats-table.ts';
 import { TopicAttention } from './topic-attention.ts';
 
-export function summaryRoute(api: Api, { role }: ApiContext, questions: MasterQuestions): void {
+export function summaryRoute(api: Api, { role, questions }: ApiContext): void {
   const attention = new TopicAttention(role, questions);
   const kept = new KeptAnswers<Awaited<ReturnType<typeof sumsOf>>>();
   const incidents = new IncidentFiles(role.config.dataDir);
-  api.get(
-    '/v1/summary',
-    { schema: summarySchema, config: { access: { scope: 'read', topics: 'handler' } } },
-    async (request) => {
-      const rights = rightsOf(request);
-      const key = reachesEveryTopic(rights) ? '*' : JSON.stringify(rights.topics);
-      const [sums, state] = await Promise.all([
-        kept.of(key, () => sumsOf(role, rights, attention)),
-        stateOf(role, incidents),
-      ]);
-      const now = new Date(role.clock.now()).toISOString();
-      return seesDaemon(request)
-        ? { ...sums, ...state, now }
-        : { ...sums, ready: state.ready, warnings: [], leftBehind: [], incidents: [], now };
-    },
-  );
+  api.get('/v1/summary', { schema: summarySchema, config: needs('read', 'handler') }, async (request) => {
+    const rights = rightsOf(request);
+    const key = reachesEveryTopic(rights) ? '*' : JSON.stringify(rights.topics);
+    const [sums, state] = await Promise.all([
+      kept.of(key, () => sumsOf(role, rights, attention)),
+      stateOf(role, incidents),
+    ]);
+    const now = formatInstant(role.clock.now());
+    return seesDaemon(request)
+      ? { ...sums, ...state, now }
+      : { ...sums, ready: state.ready, warnings: [], leftBehind: [], incidents: [], now };
+  });
 }
 
 async function stateOf(role: RoleContext, files: IncidentFiles) {
@@ -64,7 +60,7 @@ async function stateOf(role: RoleContext, files: IncidentFiles) {
     ...readyOrWhy,
     incidents: openIncidents(incidents).map((incident) => {
       const { kind, about, at, detail } = incident;
-      return { kind, about, since: new Date(at).toISOString(), detail, ...helpJson(incident) };
+      return { kind, about, since: formatInstant(at), detail, ...helpJson(incident) };
     }),
   };
 }
@@ -110,7 +106,7 @@ async function sumsOf(role: RoleContext, rights: Rights, attention: TopicAttenti
     held: held.sum(),
     ...(await found()),
     operations: await operationsOf(registry, rights),
-    at: new Date(now).toISOString(),
+    at: formatInstant(now),
     missing: counts.missing,
   };
 }

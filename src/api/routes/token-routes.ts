@@ -4,26 +4,22 @@
 
 import { createTokenSchema, listTokensSchema, removeTokenSchema } from '../../contract/api/token.ts';
 import { difference } from '../../core/audit.ts';
-import { formatInstant } from '../../core/duration.ts';
+import { formatInstant, formatInstantOrNull } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import { everyTopic, type TokenRecord } from '../../core/token.ts';
-import type { TokenBook } from '../../registry/token-book.ts';
 import { addToken, readTokenLifetime } from '../../use-cases/add-token.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../http/audit-note.ts';
+import { needs } from '../http/route-access.ts';
 
-export function tokenRoutes(api: Api, { role }: ApiContext, tokens: TokenBook): void {
+export function tokenRoutes(api: Api, { role, tokens }: ApiContext): void {
   const { registry } = role;
-  const admin = { access: { scope: 'admin', topics: 'every' } } as const;
+  const admin = needs('admin', 'every');
 
-  api.get(
-    '/v1/tokens',
-    { schema: listTokensSchema, config: { access: { scope: 'read', topics: 'every' } } },
-    async () => {
-      const all = await registry.tokens(-1);
-      return { items: (all.tokens ?? []).map(tokenJson) };
-    },
-  );
+  api.get('/v1/tokens', { schema: listTokensSchema, config: needs('read', 'every') }, async () => {
+    const all = await registry.tokens(-1);
+    return { items: (all.tokens ?? []).map(tokenJson) };
+  });
 
   api.post('/v1/tokens', { schema: createTokenSchema, config: admin }, async (request, answer) => {
     const { name, scopes: allowed, topics = [everyTopic], expiresIn } = request.body;
@@ -55,9 +51,7 @@ function tokenJson({ createdAt, expiresAt, usedAt, digest: _, ...token }: TokenR
   return {
     ...token,
     createdAt: formatInstant(createdAt),
-    expiresAt: instantOrNull(expiresAt),
-    lastUsedAt: instantOrNull(usedAt),
+    expiresAt: formatInstantOrNull(expiresAt),
+    lastUsedAt: formatInstantOrNull(usedAt),
   };
 }
-
-const instantOrNull = (at: number | null): string | null => (at === null ? null : formatInstant(at));

@@ -7,7 +7,7 @@
 import { contractLimits } from '../../contract/api/limits.ts';
 import { attentionReasons, type TopicAttentionJson } from '../../contract/api/stats.ts';
 import { formatTarget } from '../../core/broker.ts';
-import { formatInstant } from '../../core/duration.ts';
+import { formatInstantOrNull } from '../../core/duration.ts';
 import { lastFailureAt, mergeFailures, type TopicFailures } from '../../core/endpoint.ts';
 import type { HeldTopic } from '../../core/held-topics.ts';
 import type { FoundJob, JobState } from '../../core/job.ts';
@@ -22,10 +22,10 @@ import { failuresIn, topicFailures } from '../../process/topic-failures.ts';
 import { turn } from '../../runtime/time.ts';
 import { useCaseLimits } from '../../use-cases/limits.ts';
 import { firstFound, oldestDue } from '../../use-cases/oldest-due.ts';
-import { isFailing } from './failing.ts';
+import { isFailing } from './attempt-routes.ts';
 import { whyHeld } from './held-topics.ts';
 import { JobFactsReader, type ManyLeases, manyLeases, NotifierAnswers } from './job-facts.ts';
-import { readFirstDue } from './job-json.ts';
+import { dueJson } from './job-json.ts';
 import type { StatLine } from './stats-table.ts';
 
 type Reason = (typeof attentionReasons)[number];
@@ -221,25 +221,12 @@ export class TopicAttention {
       title: topic?.title ?? '',
       state: topic?.state ?? null,
       reasons: [...reasons],
-      since: since === null ? null : formatInstant(since),
+      since: formatInstantOrNull(since),
       oldest:
         oldest === null || why === null
           ? null
-          : {
-              id: oldest.id,
-              dueAt: formatInstant(oldest.dueAt),
-              ...(await readFirstDue(jobs, oldest)),
-              why: why.code,
-              says: [...(why.reasons ?? [])],
-            },
-      next:
-        next === null
-          ? null
-          : {
-              id: next.id,
-              dueAt: formatInstant(next.dueAt),
-              ...(await readFirstDue(jobs, next)),
-            },
+          : { ...(await dueJson(jobs, oldest)), why: why.code, says: [...(why.reasons ?? [])] },
+      next: next && (await dueJson(jobs, next)),
       receiver: topic === undefined ? null : receiverOf(topic),
       calls: failures === undefined ? null : callsOf(failures),
       failure:
@@ -293,7 +280,7 @@ const callsOf = ({ delivered, failed, failuresInRow, since }: TopicFailures) => 
   delivered,
   failed,
   failuresInRow,
-  since: since === null ? null : formatInstant(since),
+  since: formatInstantOrNull(since),
 });
 
 /** Where only a part of the attempts fails, no moment is its beginning. */

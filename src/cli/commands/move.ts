@@ -5,9 +5,8 @@
 import { realpathSync } from 'node:fs';
 import type { Command } from 'commander';
 import type { ConfigJson } from '../../contract/api/daemon.ts';
-import type { MoveJson } from '../../contract/api/move.ts';
 import type { SummaryJson } from '../../contract/api/stats.ts';
-import type { StoreJson } from '../../contract/api/store.ts';
+import type { MoveJson, StoreJson } from '../../contract/api/store.ts';
 import { sleep } from '../../runtime/time.ts';
 import { type ApiClient, ApiRefusal } from '../daemon/api-client.ts';
 import { clientOf, withDataDirectory } from '../daemon/daemon-options.ts';

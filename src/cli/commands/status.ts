@@ -3,8 +3,8 @@
 
 import { type Command, Option } from 'commander';
 import { noDeliveriesText } from '../../config/options.ts';
-import type { MoveJson } from '../../contract/api/move.ts';
 import type { SummaryJson } from '../../contract/api/stats.ts';
+import type { MoveJson } from '../../contract/api/store.ts';
 import { formatDuration } from '../../core/duration.ts';
 import type { DaemonStatus } from '../../master/control/control-protocol.ts';
 import { compatLines } from '../../master/workers/compat-addresses.ts';

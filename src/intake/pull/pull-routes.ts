@@ -3,7 +3,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Api, ApiContext } from '../../api/api-context.ts';
 import type { Admit } from '../../api/http/http-front.ts';
-import { mayTouch, permits, requireTopic, rightsOf } from '../../api/http/route-access.ts';
+import { mayTouch, needs, permits, requireTopic, rightsOf } from '../../api/http/route-access.ts';
 import { bodyJson } from '../../api/routes/job-json.ts';
 import { contractLimits } from '../../contract/api/limits.ts';
 import {
@@ -38,28 +38,28 @@ export function pullRoutes(
   }: { readonly puller: Puller; readonly leases: PulledLeases; readonly admit: Admit },
 ): void {
   const calls = new PullCalls(role, leases);
-  const access = { scope: 'pull', topics: 'handler' } as const;
+  const config = needs('pull', 'handler');
   api.post(
     '/v1/topics/:topic/pull',
-    { schema: pullTopicSchema, config: { access: { scope: 'pull', topics: 'path' } } },
+    { schema: pullTopicSchema, config: needs('pull', 'path') },
     (request, answer) => {
       const { max = '1', wait, lease } = request.query;
       return pull(request, answer, { topics: [request.params.topic], max: readMax(max), wait, lease });
     },
   );
-  api.post('/v1/pull', { schema: pullSchema, config: { access } }, (request, answer) => {
+  api.post('/v1/pull', { schema: pullSchema, config }, (request, answer) => {
     const { topics, max = 1, wait, lease } = request.body;
     for (const topic of topics) requireTopic(request, topic);
     return pull(request, answer, { topics: [...new Set(topics)], max, wait, lease });
   });
-  api.post('/v1/leases/ack', { schema: ackLeasesSchema, config: { access } }, (request) =>
+  api.post('/v1/leases/ack', { schema: ackLeasesSchema, config }, (request) =>
     calls.ack(request.body.leases, touchedBy(request), resultOf(request.body.result)).then(resultsJson),
   );
-  api.post('/v1/leases/nack', { schema: nackLeasesSchema, config: { access } }, (request) => {
+  api.post('/v1/leases/nack', { schema: nackLeasesSchema, config }, (request) => {
     const { leases: given, delay, reason = '', dead = false, release = false } = request.body;
     return calls.nack(given, touchedBy(request), { delay, reason, dead, release }).then(resultsJson);
   });
-  api.post('/v1/leases/extend', { schema: extendLeasesSchema, config: { access } }, (request) => {
+  api.post('/v1/leases/extend', { schema: extendLeasesSchema, config }, (request) => {
     const { leases: given, for: length } = request.body;
     return calls.extend(given, touchedBy(request), length, 'for').then(resultsJson);
   });
@@ -91,8 +91,7 @@ export function pullRoutes(
   function refusalOf({ raw }: FastifyRequest, topics: readonly string[]): DqError | null {
     const caller = admit(raw);
     if (caller instanceof DqError) return caller;
-    const { scope } = access;
-    if (topics.every((topic) => permits(caller, { scope, topics: 'path' }, topic))) return null;
+    if (topics.every((topic) => permits(caller, 'pull', topic))) return null;
     return new DqError('forbidden', 'the rights of the caller have changed during the wait; call again');
   }
 

@@ -279,7 +279,8 @@ export class PulledLeases implements Service {
 }
 
 const untilItReturns = (waitMs: number) => ({
-  ...{ maxAttempts: Number.POSITIVE_INFINITY, jitter: 0 },
+  maxAttempts: Number.POSITIVE_INFINITY,
+  jitter: 0,
   backoff: { type: 'ladder', stepsMs: [waitMs] } as const,
 });
 const unanswered: LeaseOutcome = { kind: 'unknown' } as LeaseOutcome;

@@ -5,29 +5,28 @@ import { contractLimits } from '../../../contract/api/limits.ts';
 import { topicCapacitySchema } from '../../../contract/api/topic.ts';
 import { createCalendar } from '../../../core/calendar.ts';
 import { type CapacityReason, noCallerAmong } from '../../../core/capacity-reasons.ts';
-import { formatDuration, formatInstant } from '../../../core/duration.ts';
+import { formatDuration } from '../../../core/duration.ts';
 import { DqError } from '../../../core/errors.ts';
 import type { StateCounts } from '../../../ports/job-store.ts';
 import { failureCodeOf } from '../../../ports/store-error.ts';
-import type { MasterQuestions } from '../../../process/master-questions.ts';
 import type { AnswerOf } from '../../../process/questions.ts';
 import { topicNotFound } from '../../../use-cases/change-topic.ts';
 import { firstFound } from '../../../use-cases/oldest-due.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
-import { seesDaemon } from '../../http/route-access.ts';
-import { readFirstDue } from '../job-json.ts';
+import { needs, seesDaemon } from '../../http/route-access.ts';
+import { dueJson } from '../job-json.ts';
 import { noCounts, noJobs } from '../stats-table.ts';
 import { TopicAttention } from '../topic-attention.ts';
 import { nameToFind } from './topic-routes.ts';
 
-export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQuestions): void {
+export function capacityRoute(api: Api, { role, questions }: ApiContext): void {
   const { store, registry, topics, clock, config } = role;
   const attention = new TopicAttention(role, questions);
   const calendar = createCalendar(config.timezone);
 
   api.get(
     '/v1/topics/:topic/capacity',
-    { schema: topicCapacitySchema, config: { access: { scope: 'read', topics: 'path' } } },
+    { schema: topicCapacitySchema, config: needs('read', 'path') },
     async (request) => {
       const topic = nameToFind(request.params.topic);
       const [answers, counted] = await Promise.all([questions.ask('capacity', { topic }), statesOf(topic)]);
@@ -83,11 +82,7 @@ export function capacityRoute(api: Api, { role }: ApiContext, questions: MasterQ
     if (first === null) return null;
     return {
       retrying: nextCursor === null ? items.filter(({ failures }) => failures > 0).length : null,
-      next: {
-        id: first.id,
-        dueAt: formatInstant(first.dueAt),
-        ...(await readFirstDue(store.jobs, first)),
-      },
+      next: await dueJson(store.jobs, first),
     };
   }
 

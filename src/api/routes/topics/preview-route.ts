@@ -12,7 +12,7 @@ import { monotonicNow } from '../../../runtime/time.ts';
 import { orAfter } from '../../../runtime/timeout.ts';
 import { checkOutcomes, draftTopic, getTopic } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
-import { errorFor, mayTouch, requireTopic, seesHeaderValues } from '../../http/route-access.ts';
+import { errorFor, mayTouch, needs, requireTopic, seesHeaderValues } from '../../http/route-access.ts';
 import { apiLimits } from '../../limits.ts';
 
 export function previewRoute(api: Api, { role, egress }: ApiContext): void {
@@ -24,7 +24,7 @@ export function previewRoute(api: Api, { role, egress }: ApiContext): void {
     '/v1/topics/preview',
     {
       schema: previewTopicSchema,
-      config: { access: { scope: 'read', topics: 'handler' }, jsonBody: TopicPatch },
+      config: { ...needs('read', 'handler'), jsonBody: TopicPatch },
     },
     async (request) => {
       const given = Object(request.body) as { readonly topic?: unknown };

@@ -9,7 +9,6 @@ import { DqError, invalidField } from '../../../core/errors.ts';
 import { maskedValue, parseTopicInput } from '../../../core/topic/settings.ts';
 import { unknownBroker } from '../../../core/topic/target.ts';
 import type { Topic } from '../../../core/topic/topic.ts';
-import type { MasterQuestions } from '../../../process/master-questions.ts';
 import type { TestCallResult } from '../../../process/questions.ts';
 import { monotonicNow } from '../../../runtime/time.ts';
 import { checkContent, pushTerms } from '../../../use-cases/accept-job.ts';
@@ -21,17 +20,17 @@ import {
   topicNotFound,
 } from '../../../use-cases/change-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
-import { seesHeaderValues } from '../../http/route-access.ts';
+import { needs, seesHeaderValues } from '../../http/route-access.ts';
 import { apiLimits } from '../../limits.ts';
 import { nameToFind } from './topic-routes.ts';
 
-export function testCallRoute(api: Api, { role, egress }: ApiContext, questions: MasterQuestions): void {
+export function testCallRoute(api: Api, { role, egress, questions }: ApiContext): void {
   const { registry, config } = role;
   const recent = new RecentCalls();
 
   api.post(
     '/v1/topics/:topic/test-call',
-    { schema: testCallSchema, config: { access: { scope: 'operate', topics: 'path' } } },
+    { schema: testCallSchema, config: needs('operate', 'path') },
     async (request) => {
       const name = nameToFind(request.params.topic);
       const { body = '{}', draft } = request.body;

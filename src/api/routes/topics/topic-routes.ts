@@ -1,6 +1,6 @@
-// /v1/topics: list, create, read, replace, patch and remove topics. Each call reads and writes the registry
-// itself, so a caller sees its own change. Then this process refreshes its topics at once, and the others
-// within useCaseLimits.topicChangeMs.
+// /v1/topics: list, create, read, replace, patch and remove topics, set their states, rotate their secrets.
+// Each call reads and writes the registry itself, so a caller sees its own change. Then this process
+// refreshes its topics at once, and the others within useCaseLimits.topicChangeMs.
 
 import type { FastifyRequest } from 'fastify';
 import {
@@ -10,15 +10,21 @@ import {
   patchTopicSchema,
   putTopicSchema,
   removeTopicSchema,
+  rotateSecretSchema,
+  SecretInput,
+  stateVerb,
   TopicInput as TopicBody,
   TopicPatch,
   TopicReplacement,
 } from '../../../contract/api/topic.ts';
 import { difference } from '../../../core/audit.ts';
-import { invalidField } from '../../../core/errors.ts';
+import { formatInstant } from '../../../core/duration.ts';
+import { FieldErrors, invalidField } from '../../../core/errors.ts';
+import { unknownName } from '../../../core/suggest.ts';
 import { topicNamePattern, topicNameRule } from '../../../core/topic/fields.ts';
+import { parseSecret, type TopicSecret } from '../../../core/topic/secrets.ts';
 import { parseTopicInput, type TopicInput, topicJson } from '../../../core/topic/settings.ts';
-import type { KnownTopic, Topic } from '../../../core/topic/topic.ts';
+import type { KnownTopic, Topic, TopicState } from '../../../core/topic/topic.ts';
 import type { RoleContext } from '../../../process/role.ts';
 import {
   type ChangedTopic,
@@ -28,18 +34,19 @@ import {
   isUnreadable,
   patchTopic,
   putTopic,
+  rotateSecret,
   topicNotFound,
 } from '../../../use-cases/change-topic.ts';
 import { findTopics } from '../../../use-cases/find-topics.ts';
 import { removeTopic } from '../../../use-cases/remove-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { auditNote } from '../../http/audit-note.ts';
-import { readIfMatch } from '../../http/if-match.ts';
 import { invalidCursor, readLimit } from '../../http/paging.ts';
-import { mayTouch, requireTopic, seesHeaderValues } from '../../http/route-access.ts';
+import { readIfMatch } from '../../http/request-head.ts';
+import { mayTouch, needs, requireTopic, seesHeaderValues } from '../../http/route-access.ts';
 
 const url = '/v1/topics/:topic';
-const admin = { scope: 'admin', topics: 'path' } as const;
+const admin = needs('admin', 'path');
 
 export function topicRoutes(api: Api, context: ApiContext): void {
   listRoute(api, context);
@@ -47,28 +54,26 @@ export function topicRoutes(api: Api, context: ApiContext): void {
   getRoute(api, context);
   changeRoutes(api, context);
   removeRoute(api, context);
+  stateRoutes(api, context);
+  secretRoute(api, context);
 }
 
 function listRoute(api: Api, { role }: ApiContext): void {
-  api.get(
-    '/v1/topics',
-    { schema: listTopicsSchema, config: { access: { scope: 'read', topics: 'handler' } } },
-    async (request) => {
-      const { search, owner, state, cursor } = request.query;
-      const limit = readLimit(request.query.limit);
-      const after = cursor === undefined ? '' : readCursor(cursor);
-      await role.topics.refresh();
-      const filter = { search, owner, state, isVisible: (name: string) => mayTouch(request, name) };
-      const found = await findTopics(role.topics, filter, after, limit + 1);
-      const page = found.slice(0, limit);
-      const last = found.length > limit ? page.at(-1) : undefined;
-      const showsValues = seesHeaderValues(request);
-      return {
-        items: page.flatMap((topic) => readableJson(topic, showsValues)),
-        nextCursor: last === undefined ? null : writeCursor(last.topic),
-      };
-    },
-  );
+  api.get('/v1/topics', { schema: listTopicsSchema, config: needs('read', 'handler') }, async (request) => {
+    const { search, owner, state, cursor } = request.query;
+    const limit = readLimit(request.query.limit);
+    const after = cursor === undefined ? '' : readCursor(cursor);
+    await role.topics.refresh();
+    const filter = { search, owner, state, isVisible: (name: string) => mayTouch(request, name) };
+    const found = await findTopics(role.topics, filter, after, limit + 1);
+    const page = found.slice(0, limit);
+    const last = found.length > limit ? page.at(-1) : undefined;
+    const showsValues = seesHeaderValues(request);
+    return {
+      items: page.flatMap((topic) => readableJson(topic, showsValues)),
+      nextCursor: last === undefined ? null : writeCursor(last.topic),
+    };
+  });
 }
 
 function createRoute(api: Api, context: ApiContext): void {
@@ -76,7 +81,7 @@ function createRoute(api: Api, context: ApiContext): void {
     '/v1/topics',
     {
       schema: createTopicSchema,
-      config: { access: { scope: 'admin', topics: 'handler' }, jsonBody: TopicBody },
+      config: { ...needs('admin', 'handler'), jsonBody: TopicBody },
     },
     async (request, answer) => {
       const input = readInput(request, context, true, true);
@@ -91,24 +96,20 @@ function createRoute(api: Api, context: ApiContext): void {
 }
 
 function getRoute(api: Api, { role }: ApiContext): void {
-  api.get(
-    url,
-    { schema: getTopicSchema, config: { access: { scope: 'read', topics: 'path' } } },
-    async (request, answer) => {
-      const name = nameToFind(request.params.topic);
-      const topic = await getTopic(role.registry, name);
-      if (topic === null) throw topicNotFound(name);
-      answer.header('etag', etagOf(topic));
-      return topicJson(topic, seesHeaderValues(request));
-    },
-  );
+  api.get(url, { schema: getTopicSchema, config: needs('read', 'path') }, async (request, answer) => {
+    const name = nameToFind(request.params.topic);
+    const topic = await getTopic(role.registry, name);
+    if (topic === null) throw topicNotFound(name);
+    answer.header('etag', etagOf(topic));
+    return topicJson(topic, seesHeaderValues(request));
+  });
 }
 
 function changeRoutes(api: Api, context: ApiContext): void {
   const { registry, clock } = context.role;
   api.put(
     url,
-    { schema: putTopicSchema, config: { access: admin, jsonBody: TopicReplacement } },
+    { schema: putTopicSchema, config: { ...admin, jsonBody: TopicReplacement } },
     async (request, answer) => {
       const name = nameToWrite(request.params.topic);
       const input = readInput(request, context, true);
@@ -128,7 +129,7 @@ function changeRoutes(api: Api, context: ApiContext): void {
 
   api.patch(
     url,
-    { schema: patchTopicSchema, config: { access: admin, jsonBody: TopicPatch } },
+    { schema: patchTopicSchema, config: { ...admin, jsonBody: TopicPatch } },
     async (request, answer) => {
       const name = nameToFind(request.params.topic);
       const input = readInput(request, context, false);
@@ -143,7 +144,7 @@ function changeRoutes(api: Api, context: ApiContext): void {
 }
 
 function removeRoute(api: Api, { role }: ApiContext): void {
-  api.delete(url, { schema: removeTopicSchema, config: { access: admin } }, async (request) => {
+  api.delete(url, { schema: removeTopicSchema, config: admin }, async (request) => {
     const name = nameToFind(request.params.topic);
     const { registry, store } = role;
     const withJobs = request.query.jobs === 'purge';
@@ -152,6 +153,60 @@ function removeRoute(api: Api, { role }: ApiContext): void {
     await refreshTopics(role);
     return { deleted: true, purged };
   });
+}
+
+const stateVerbs: Readonly<Record<string, { readonly state: TopicState; readonly summary: string }>> = {
+  pause: { state: 'paused', summary: 'Hold deliveries, accept pushes' },
+  resume: { state: 'active', summary: 'Deliver again' },
+  offline: { state: 'offline', summary: 'Hold deliveries, reject pushes' },
+};
+
+/** Repeating one has no further effect. */
+function stateRoutes(api: Api, { role }: ApiContext): void {
+  for (const [verb, { state, summary }] of Object.entries(stateVerbs)) {
+    const schema = { ...stateVerb, operationId: `${verb}Topic`, summary };
+    api.post(`${url}/${verb}`, { schema, config: needs('operate', 'path') }, async (request) => {
+      const name = nameToFind(request.params.topic);
+      const changed = await patchTopic(role.registry, name, { settings: {}, state });
+      await finishChange(request, role, changed);
+      return topicJson(changed.topic, seesHeaderValues(request));
+    });
+  }
+}
+
+/** Rotates the secret. Only this reply shows the new one. */
+function secretRoute(api: Api, { role }: ApiContext): void {
+  const config = { ...admin, jsonBody: SecretInput };
+  api.post(`${url}/secret`, { schema: rotateSecretSchema, config }, async (request) => {
+    const name = nameToFind(request.params.topic);
+    const secret = readSecret(request.body);
+    auditNote(request, { detail: { changes: [{ field: 'secret', before: '***', after: '***' }] } });
+    const now = await role.clock.read();
+    const topic = await rotateSecret(role.registry, name, secret, now, expectedBy(request));
+    await refreshTopics(role);
+    // The first one signs; a topic has one.
+    const [current, old] = topic.secrets as [TopicSecret, TopicSecret?];
+    return {
+      topic: name,
+      secret: current.secret,
+      oldSignsUntil: formatInstant(old?.untilAt ?? topic.updatedAt),
+    };
+  });
+}
+
+/** undefined without a body or without the member: dq generates a secret. Throws DqError invalid. */
+function readSecret(body: unknown): string | undefined {
+  if (body === undefined) return undefined;
+  if (typeof body !== 'object' || body === null || Array.isArray(body))
+    throw invalidField('body', 'must be a JSON object');
+  const errors = new FieldErrors();
+  for (const name of Object.keys(body))
+    if (name !== 'secret')
+      errors.reject(name, unknownName('field', name, ['secret'], 'only secret is known'));
+  const parsed = 'secret' in body ? parseSecret(body.secret) : null;
+  if (parsed?.ok === false) errors.reject('secret', parsed.message);
+  errors.throwIfAny();
+  return parsed?.ok === true ? parsed.value : undefined;
 }
 
 /** As parseTopicInput. Throws DqError invalid. */
@@ -192,13 +247,13 @@ function readCursor(cursor: string): string {
 }
 
 /** The revision that the caller has read; null: any. */
-export const expectedBy = (request: FastifyRequest): number | null =>
+const expectedBy = (request: FastifyRequest): number | null =>
   readIfMatch(request, 'ETag or the revision of the topic');
 
 const etagOf = ({ revision }: Topic): string => `"${revision}"`;
 
 /** After a change of a topic: notes it for the audit log, and reads it into this process. */
-export async function finishChange(
+async function finishChange(
   request: FastifyRequest,
   role: RoleContext,
   { topic, before }: ChangedTopic,
@@ -208,7 +263,7 @@ export async function finishChange(
   await refreshTopics(role);
 }
 
-export async function refreshTopics({ topics }: RoleContext): Promise<void> {
+async function refreshTopics({ topics }: RoleContext): Promise<void> {
   // The change is stored; that this process reads it late is not a failure of the call.
   await topics.refresh().catch(() => undefined);
 }
