@@ -2,11 +2,10 @@
 // and rows that wait for the registry.
 import { expect, it } from 'vitest';
 import { makeAuditId } from '../../src/core/audit.ts';
-import { makeToken, type Scope } from '../../src/core/token.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { halvesIn, startConsole } from '../support/console.ts';
 import { bury } from '../support/handmade.ts';
-import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
+import { adminToken, bearer, startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
 import { until } from '../support/until.ts';
 
 const callbackUrl = 'http://127.0.0.1:9000/';
@@ -16,21 +15,6 @@ async function entries(dq: Pick<TestIntake, 'registry'>, count: number, topic?: 
   const read = async () => (await dq.registry.audit({ topic }, null, 100)).items;
   await until(`${count} entries`, async () => (await read()).length >= count);
   return (await read()).map(({ id: _, at: __, address: ___, ...entry }) => entry);
-}
-
-async function tokenFor(
-  dq: Pick<TestIntake, 'registry'>,
-  scopes: readonly Scope[],
-  topics: readonly string[],
-) {
-  const { token, id, digest } = makeToken();
-  await dq.registry.createToken({
-    name: `t-${id}`,
-    id,
-    digest,
-    ...{ scopes, topics, createdAt: 0, expiresAt: null, usedAt: null },
-  });
-  return { token, name: `t-${id}` };
 }
 
 it('a change of a topic is recorded with its difference, a rejection that changed nothing is not', async () => {
@@ -83,20 +67,12 @@ it('bulk calls are recorded with filter and count, calls of one job with its id'
 
 it('the actor is the token, or the command line; passwords of URLs and secrets are hidden', async () => {
   const dq = await startIntake();
-  const owner = { headers: { ...bearer(adminToken), 'content-type': 'application/json' } };
-  const body = JSON.stringify({ topic: 't', callbackUrl: 'http://me:pass-word@127.0.0.1:9000/x' });
-  const made = await dq.call('POST', '/v1/topics', { ...owner, body });
+  const topic = { topic: 't', callbackUrl: 'http://me:pass-word@127.0.0.1:9000/x' };
+  const made = await dq.api('POST', '/v1/topics', topic, bearer(adminToken));
   expect(made.status, JSON.stringify(made.body)).toBeLessThan(500);
-  const { token, name } = await tokenFor(dq, ['admin'], ['*']);
-  await until(
-    'the token',
-    async () => (await dq.call('GET', '/v1/stats', { headers: bearer(token) })).status === 200,
-  );
-  await dq.call('PUT', '/v1/topics/u', {
-    headers: { ...bearer(token), 'content-type': 'application/json' },
-    body: JSON.stringify({ callbackUrl }),
-  });
-  await dq.call('POST', '/v1/topics/u/secret', { headers: bearer(token) });
+  const { token, name, headers } = await tokenFor(dq, ['*'], ['admin']);
+  await dq.api('PUT', '/v1/topics/u', { callbackUrl }, headers);
+  await dq.call('POST', '/v1/topics/u/secret', { headers });
   const found = await entries(dq, 2, 'u');
   expect(found.map(({ actor, action }) => [actor, action])).toEqual([
     [name, 'rotateSecret'],
@@ -129,16 +105,10 @@ it('the list has filters and pages; a caller of some topics sees these topics on
   for (const bad of ['?limit=201', '?cursor=x', '?id=4711', '?since=yesterday'])
     expect((await dq.call('GET', `/v1/audit${bad}`)).status, bad).toBe(400);
 
-  const { token } = await tokenFor(dq, ['admin'], ['b.*']);
-  const read = await tokenFor(dq, ['read'], ['*']);
-  await until(
-    'the token',
-    async () => (await dq.call('GET', '/v1/me', { headers: bearer(read.token) })).status === 200,
-  );
-  expect((await list('', bearer(token))).items).toEqual(['createTopic b.one']);
-  const forbidden = await dq.call('GET', '/v1/audit?topic=a.one', { headers: bearer(token) });
-  expect(forbidden.status).toBe(403);
-  expect((await dq.call('GET', '/v1/audit', { headers: bearer(read.token) })).status).toBe(403);
+  const some = await tokenFor(dq, ['b.*'], ['admin']);
+  expect((await list('', some.headers)).items).toEqual(['createTopic b.one']);
+  expect((await dq.call('GET', '/v1/audit?topic=a.one', some)).status).toBe(403);
+  expect((await dq.call('GET', '/v1/audit', await tokenFor(dq, ['*']))).status).toBe(403);
 });
 
 it('entries wait while the registry is unavailable; the change is not delayed', async () => {
@@ -184,10 +154,7 @@ it('If-Match: another revision is 412 topic_changed with the current topic, and 
   const dq = await startIntake();
   const { body: made } = await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl });
   const change = (method: string, revision: string, body: object) =>
-    dq.call(method, '/v1/topics/t', {
-      headers: { 'content-type': 'application/json', 'if-match': revision },
-      body: JSON.stringify(body),
-    });
+    dq.api(method, '/v1/topics/t', body, { 'if-match': revision });
   const first = await change('PATCH', `"${made.revision}"`, { title: 'mine' });
   expect(first.status).toBe(200);
   expect(first.headers.get('etag')).toBe(`"${first.body.revision}"`);
@@ -207,22 +174,14 @@ it('If-Match: another revision is 412 topic_changed with the current topic, and 
   expect((await dq.api('GET', '/v1/topics/t')).body).toEqual(first.body);
   expect((await change('PATCH', '*', { title: 'any' })).status).toBe(200);
   expect((await change('PATCH', 'W/"1"', { title: 'weak' })).status).toBe(400);
-  const absent = await dq.call('PUT', '/v1/topics/absent', {
-    headers: { 'content-type': 'application/json', 'if-match': '"1"' },
-    body: JSON.stringify({ callbackUrl }),
-  });
+  const absent = await dq.api('PUT', '/v1/topics/absent', { callbackUrl }, { 'if-match': '"1"' });
   expect(absent.status).toBe(404);
 });
 
 it('the preview of a draft names mistakes, waits and the egress verdict, and stores nothing', async () => {
   const dq = await startIntake({ config: { 'egress.deny': ['10.0.0.0/8'] } });
   const preview = async (draft: object, headers = {}) =>
-    (
-      await dq.call('POST', '/v1/topics/preview', {
-        headers: { 'content-type': 'application/json', ...headers },
-        body: JSON.stringify(draft),
-      })
-    ).body;
+    (await dq.api('POST', '/v1/topics/preview', draft, headers)).body;
   const good = { callbackUrl, maxAttempts: 3, backoff: ['10s', '1m'] };
   expect(await preview(good)).toEqual({
     errors: [],
@@ -243,13 +202,9 @@ it('the preview of a draft names mistakes, waits and the egress verdict, and sto
   await dq.api('POST', '/v1/topics', { topic: 't', ...good });
   expect(await preview({ topic: 't', maxAttempts: 2 })).toMatchObject({ waitsMs: [10_000] });
   expect((await dq.api('GET', '/v1/topics/t')).body.maxAttempts).toBe(3);
-  const { token } = await tokenFor(dq, ['read'], ['other']);
-  await until(
-    'the token',
-    async () => (await dq.call('GET', '/v1/me', { headers: bearer(token) })).status === 200,
-  );
-  expect((await preview(good, bearer(token))).destination).toBeNull();
-  expect(await preview({ topic: 't' }, bearer(token))).toMatchObject({ code: 'forbidden' });
+  const { headers } = await tokenFor(dq, ['other']);
+  expect((await preview(good, headers)).destination).toBeNull();
+  expect(await preview({ topic: 't' }, headers)).toMatchObject({ code: 'forbidden' });
   expect((await dq.registry.audit({}, null, 10)).items).toHaveLength(1);
 });
 

@@ -8,12 +8,18 @@ import { apiLimits } from '../../src/api/limits.ts';
 import { extensionOf } from '../../src/core/extension.ts';
 import type { AttemptRecord } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
-import type { Store } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { processLimits } from '../../src/process/limits.ts';
 import { useCaseLimits } from '../../src/use-cases/limits.ts';
 import { bury, failedAttempt } from '../support/handmade.ts';
-import { type IntakeOptions, pullsWait, removeTokens, startIntake, tokenFor } from '../support/intake.ts';
+import {
+  type IntakeOptions,
+  pullsWait,
+  removeTokens,
+  startIntake,
+  tokenFor,
+  withJobs,
+} from '../support/intake.ts';
 import { plainHttp } from '../support/plain-http.ts';
 import { until } from '../support/until.ts';
 
@@ -303,18 +309,6 @@ describe('ouqiang/delay-queue', () => {
     expect(dq.counted.get('order delivered')).toBe(1);
   });
 
-  it('pop: 50 at once get 50 jobs; those that wait get a job that arrives', async () => {
-    const dq = await start({ compatTimes: { ...times, popMs: 60_000 } });
-    const pops = Array.from({ length: 50 }, () => dq.ask('/pop', { topic: 'order,new' }));
-    await pullsWait(dq, 50);
-    const ids = Array.from({ length: 50 }, (_, n) => `j${n}`);
-    for (const [n, id] of ids.entries())
-      await dq.ask('/push', { ...push, id, topic: n % 2 === 0 ? 'order' : 'new' });
-    await dq.pass(10_000);
-    const got = (await Promise.all(pops)).map((text) => JSON.parse(text).data.id);
-    expect(got.sort()).toEqual([...ids].sort());
-  });
-
   it('pop: the limit for connections without traffic does not cut it', async () => {
     const frontTimes = { ...limits, ...apiLimits, connectionTimeoutMs: 1_000, connectionsCheckMs: 50 };
     const dq = await start({ times: frontTimes, compatTimes: { ...times, popMs: 2_500 } });
@@ -333,14 +327,10 @@ describe('ouqiang/delay-queue', () => {
   it('unknown is 503 in its format; a push that was not stored is code 1', async () => {
     let kind: 'unknown' | 'not_stored' = 'unknown';
     const dq = await start({
-      store: (store) => ({
-        ...store,
-        jobs: {
-          ...store.jobs,
-          push: async (jobs) => jobs.map(() => ({ kind, code: 'x' })),
-          search: () => Promise.reject(new StoreError({ kind: 'not_stored', code: 'x' })),
-        },
-      }),
+      store: withJobs(() => ({
+        push: async (jobs) => jobs.map(() => ({ kind, code: 'x' })),
+        search: () => Promise.reject(new StoreError({ kind: 'not_stored', code: 'x' })),
+      })),
     });
     const ask = async (path: string, body: object) => {
       const { status, text } = await plainHttp(dq.ports.ouqiang, 'POST', path, {
@@ -402,14 +392,13 @@ describe('access', () => {
     const held: (() => void)[] = [];
     let isHeld = true;
     const dq = await start({
-      store: (store) => {
-        const push: Store['jobs']['push'] = async (items) => {
+      store: withJobs((real) => ({
+        push: async (items) => {
           if (isHeld) await new Promise<void>((resolve) => held.push(resolve));
           order.push(...items.map(({ id }) => id));
-          return store.jobs.push(items);
-        };
-        return { ...store, jobs: { ...store.jobs, push } };
-      },
+          return real.push(items);
+        },
+      })),
     });
     await dq.api('POST', '/v1/topics', { topic: 't', delivery: 'pull' });
     const pushOf = (id: string) => {
@@ -594,7 +583,7 @@ describe('sdmq and mykit-delay', () => {
   it('get: a job whose end is not stored is ready again', async () => {
     const failure = { kind: 'not_stored', code: 'busy' } as const;
     const ack = async (items: readonly unknown[]) => items.map(() => failure);
-    const dq = await start({ store: (store) => ({ ...store, jobs: { ...store.jobs, ack } }) });
+    const dq = await start({ store: withJobs(() => ({ ack })) });
     await dq.pushSdmq({ topic: 't', id: 'a' });
     expect(await dq.sdmq('/get/t?ack=true')).toMatchObject({ success: false, data: null });
     expect(await dq.sdmq('/get/t?wait=60s')).toMatchObject({ data: { id: 'a' } });

@@ -1,13 +1,12 @@
 // Tests the port for clients of php-delayqueue: real sockets, raw frames, the embedded store.
-import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { freePorts } from '../../scripts/services/free-port.ts';
 import { compatLimits } from '../../src/compat/limits.ts';
-import type { JobStore } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';
-import { type IntakeOptions, startIntake } from '../support/intake.ts';
+import { type IntakeOptions, startIntake, withJobs } from '../support/intake.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
+import { refuses } from '../support/listening.ts';
 import { fail, frame, type PhpClient, phpClient, succ } from '../support/php-client.ts';
 import { until } from '../support/until.ts';
 
@@ -33,11 +32,6 @@ async function start(
     );
   return { ...dq, phpPort: port, client, counts };
 }
-
-/** A store whose calls of this name do something else. */
-const replacing = (jobs: Partial<JobStore>): IntakeOptions => ({
-  store: (store) => ({ ...store, jobs: { ...store.jobs, ...jobs } }),
-});
 
 describe('requests and replies', () => {
   it('add: stores a job, replaces a live one and a dead one', async () => {
@@ -210,16 +204,12 @@ describe('frames', () => {
   it('frames: adds of one connection share store calls', async () => {
     let calls = 0;
     const dq = await start({
-      store: (store) => ({
-        ...store,
-        jobs: {
-          ...store.jobs,
-          push: (...args) => {
-            calls += 1;
-            return store.jobs.push(...args);
-          },
+      store: withJobs((real) => ({
+        push: (...args) => {
+          calls += 1;
+          return real.push(...args);
         },
-      }),
+      })),
     });
     const php = dq.client();
     php.send(Array.from({ length: 100 }, (_, n) => add(`j${n}`)).join(''));
@@ -367,14 +357,10 @@ describe('unknown outcomes', () => {
     };
     const dq = await start(
       {
-        store: (store) => ({
-          ...store,
-          jobs: {
-            ...store.jobs,
-            push: (jobs) => (hangs ? hang() : store.jobs.push(jobs)),
-            get: (key) => (hangs ? hang() : store.jobs.get(key)),
-          },
-        }),
+        store: withJobs((real) => ({
+          push: (jobs) => (hangs ? hang() : real.push(jobs)),
+          get: (key) => (hangs ? hang() : real.get(key)),
+        })),
       },
       compatLimits.answerMs,
     );
@@ -401,11 +387,8 @@ describe('unknown outcomes', () => {
   it('900 ms: a reply that is ready later is not sent', async () => {
     const dq = await start(
       {
-        store: (store) => ({
-          ...store,
-          // Its outcome is there before any timer of the connection runs.
-          jobs: { ...store.jobs, get: async () => block(950) },
-        }),
+        // Its outcome is there before any timer of the connection runs.
+        store: withJobs(() => ({ get: async () => block(950) })),
       },
       compatLimits.answerMs,
     );
@@ -430,8 +413,8 @@ describe('unknown outcomes', () => {
 
   it('unknown, and a del or get that was not executed: closed; not stored: fail', async () => {
     const unavailable = { kind: 'not_stored', code: 'unavailable' } as const;
-    const dq = await start(
-      replacing({
+    const dq = await start({
+      store: withJobs(() => ({
         push: async (jobs) =>
           jobs.map(({ id }) => (id === 'a' ? { kind: 'unknown', code: 'no_answer' } : unavailable)),
         cancel: async (keys) =>
@@ -439,8 +422,8 @@ describe('unknown outcomes', () => {
         get: async () => {
           throw new StoreError(unavailable);
         },
-      }),
-    );
+      })),
+    });
     for (const request of [
       add,
       { cmd: 'del', topic: 't', id: 'a' },
@@ -531,18 +514,7 @@ describe('drain', () => {
     const php = dq.client();
     expect(await php.ask({ cmd: 'add', topic: 't', id: 'a', body: {} })).toBe(succ);
     const drained = dq.role.drain(30_000);
-    await until(
-      'the port is closed',
-      () =>
-        new Promise<boolean>((resolve) => {
-          const socket = connect(dq.phpPort, '127.0.0.1');
-          socket.on('error', () => resolve(true));
-          socket.on('connect', () => {
-            socket.destroy();
-            resolve(false);
-          });
-        }),
-    );
+    await until('the port is closed', () => refuses(dq.phpPort));
     for (let n = 0; n < 20; n += 1)
       expect(await php.ask({ cmd: 'add', topic: 't', id: `j${n}`, body: {} })).toBe(succ);
     expect(await php.closed()).toBe(succ.repeat(21));

@@ -17,7 +17,14 @@ import { limits } from '../../src/core/limits.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { listen } from '../../src/runtime/listen.ts';
 import { framed, type GrpcAnswer, grpcClient, rawGrpc } from '../support/grpc-client.ts';
-import { type IntakeOptions, pullsWait, removeTokens, startIntake, tokenFor } from '../support/intake.ts';
+import {
+  type IntakeOptions,
+  pullsWait,
+  removeTokens,
+  startIntake,
+  tokenFor,
+  withJobs,
+} from '../support/intake.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
 import { lacks } from '../support/services.ts';
 import { until } from '../support/until.ts';
@@ -134,7 +141,7 @@ describe.skipIf(isMissing)('dq.v1.Queue', () => {
 
   it('a batch: a result for each job, in order', async () => {
     const dq = await start();
-    const token = (await tokenFor(dq.dq, ['ord*'], ['push'])).headers.authorization.slice(7);
+    const token = (await tokenFor(dq.dq, ['ord*'], ['push'])).token;
     const jobs = [
       { topic: 'order', id: 'a', body: btoa('1') },
       { topic: 'order', id: 'a', body: btoa('2') },
@@ -219,15 +226,14 @@ describe.skipIf(isMissing)('dq.v1.Queue', () => {
 
   it('Pull: gets no job after its token was removed', async () => {
     const dq = await start();
-    const { headers } = await tokenFor(dq.dq, ['order'], ['pull']);
-    const token = headers.authorization.slice(7);
+    const { headers, token } = await tokenFor(dq.dq, ['order'], ['pull']);
     const waiting = dq.queue('Pull', { topics: ['order'], wait: '60s' }, { token });
     await dq.waits();
     await removeTokens(dq.dq, headers);
-    const { headers: producer } = await tokenFor(dq.dq, ['order'], ['push', 'pull']);
-    await dq.dq.call('POST', '/v1/topics/order/jobs?id=a', { headers: producer, body: Buffer.from('1') });
+    const producer = await tokenFor(dq.dq, ['order'], ['push', 'pull']);
+    await dq.dq.call('POST', '/v1/topics/order/jobs?id=a', { ...producer, body: Buffer.from('1') });
     expect((await waiting).code).toBe('UNAUTHENTICATED');
-    const next = { token: producer.authorization.slice(7) };
+    const next = { token: producer.token };
     expect((await dq.queue('Pull', { topics: ['order'], wait: '10s' }, next)).reply.jobs).toHaveLength(1);
   });
 
@@ -237,7 +243,7 @@ describe.skipIf(isMissing)('dq.v1.Queue', () => {
       ...{ code: 'PERMISSION_DENIED', dq: 'forbidden', details: expect.stringContaining('compat.scopes') },
     });
     const tokenOf = async (topics: string[], scopes: ('push' | 'pull' | 'read')[]) =>
-      (await tokenFor(dq.dq, topics, scopes)).headers.authorization.slice(7);
+      (await tokenFor(dq.dq, topics, scopes)).token;
     const push = await tokenOf(['order'], ['push']);
     const pull = await tokenOf(['order', 'other'], ['pull']);
     const codeOf = async (method: string, request: object, token?: string) =>
@@ -297,18 +303,14 @@ describe.skipIf(isMissing)('dq.v1.Queue', () => {
   it('pull: releases the jobs of a client that leaves while dq reserves them', async () => {
     let reserving: (() => void) | null = null;
     const dq = await start({
-      store: (store) => ({
-        ...store,
-        jobs: {
-          ...store.jobs,
-          reserve: async (...args) => {
-            const reserved = await store.jobs.reserve(...args);
-            if (reserved.jobs.length > 0 && reserving === null)
-              await new Promise<void>((resolve) => (reserving = resolve));
-            return reserved;
-          },
+      store: withJobs((real) => ({
+        reserve: async (...args) => {
+          const reserved = await real.reserve(...args);
+          if (reserved.jobs.length > 0 && reserving === null)
+            await new Promise<void>((resolve) => (reserving = resolve));
+          return reserved;
         },
-      }),
+      })),
     });
     await dq.push({ id: 'a' });
     const begun = dq.begin('Pull', { topics: ['order'] });
@@ -361,14 +363,10 @@ describe.skipIf(isMissing)('dq.v1.Queue', () => {
   it('an unknown outcome: clients repeat a push with an id, and get the id of one without', async () => {
     let kind: 'unknown' | 'not_stored' = 'unknown';
     const dq = await start({
-      store: (store) => ({
-        ...store,
-        jobs: {
-          ...store.jobs,
-          push: async (jobs) => jobs.map(() => ({ kind, code: 'x' })),
-          get: () => Promise.reject(new StoreError({ kind: 'not_stored', code: 'x' })),
-        },
-      }),
+      store: withJobs(() => ({
+        push: async (jobs) => jobs.map(() => ({ kind, code: 'x' })),
+        get: () => Promise.reject(new StoreError({ kind: 'not_stored', code: 'x' })),
+      })),
     });
     const given = await dq.push({ id: 'a' });
     expect(failure(given)).toMatchObject({ code: 'UNAVAILABLE', dq: 'unknown' });
@@ -687,16 +685,12 @@ describe.skipIf(isMissing)('the gRPC port', () => {
   it('holds the bytes of a batch until it is stored, also if its client leaves', async () => {
     let store: (() => void)[] = [];
     const dq = await start({
-      store: (real) => ({
-        ...real,
-        jobs: {
-          ...real.jobs,
-          push: async (...args) => {
-            await new Promise<void>((resolve) => store.push(resolve));
-            return real.jobs.push(...args);
-          },
+      store: withJobs((real) => ({
+        push: async (...args) => {
+          await new Promise<void>((resolve) => store.push(resolve));
+          return real.push(...args);
         },
-      }),
+      })),
     });
     const body = Buffer.alloc(250_000);
     const job = Buffer.concat([Buffer.from('0a056f726465721a90a10f', 'hex'), body]);

@@ -1,7 +1,6 @@
 // Tests batches: each item has its own result, in order, and dq delivers its exact characters.
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { PushOutcome, Store } from '../../src/ports/job-store.ts';
-import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
+import { startIntake, type TestIntake, tokenFor, withJobs } from '../support/intake.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
 import { problem } from '../support/problem.ts';
 import { texts, words } from '../support/words.ts';
@@ -66,14 +65,9 @@ describe('a batch', () => {
   });
 
   it('acceptedAt and failures: need the scope admin', async () => {
-    const made = await dq.call('POST', '/v1/tokens', {
-      body: JSON.stringify({ name: 'shop', scopes: ['push'] }),
-      headers: { 'content-type': 'application/json', ...bearer(adminToken) },
-    });
-    const reply = await dq.call('POST', '/v1/jobs', {
-      body: '[{"topic":"t","body":1},{"topic":"t","body":1,"failures":0},{"topic":"t","body":1,"acceptedAt":0}]',
-      headers: { 'content-type': 'application/json', ...bearer(made.body.token) },
-    });
+    const { headers } = await tokenFor(dq, ['*'], ['push']);
+    const items = [{}, { failures: 0 }, { acceptedAt: 0 }].map((past) => ({ topic: 't', body: 1, ...past }));
+    const reply = await dq.api('POST', '/v1/jobs', items, headers);
     expect(statuses(reply.body.results)).toEqual([201, 403, 403]);
   });
 
@@ -124,16 +118,12 @@ describe('a batch', () => {
   it('travels to the store in calls of at most 100 pushes, in order', async () => {
     const calls: string[][] = [];
     const own = await startIntake({
-      store: (store) => ({
-        ...store,
-        jobs: {
-          ...store.jobs,
-          push: (jobs) => {
-            calls.push(jobs.map(({ id }) => id));
-            return store.jobs.push(jobs);
-          },
+      store: withJobs(({ push }) => ({
+        push: (jobs) => {
+          calls.push(jobs.map(({ id }) => id));
+          return push(jobs);
         },
-      }),
+      })),
     });
     await own.api('POST', '/v1/topics', { topic: 't', callbackUrl });
     const ids = Array.from({ length: 1_000 }, (_, n) => `i${n}`);
@@ -350,18 +340,12 @@ describe('a batch rejected as a whole stores nothing', () => {
 });
 
 describe('a failing store', () => {
-  const failing = (store: Store) => ({
-    ...store,
-    jobs: {
-      ...store.jobs,
-      push: async (jobs: Parameters<Store['jobs']['push']>[0]): Promise<readonly PushOutcome[]> =>
-        jobs.map(({ body }) =>
-          String(body) === '1'
-            ? { kind: 'not_stored', code: 'full' }
-            : { kind: 'unknown', code: 'no_answer' },
-        ),
-    },
-  });
+  const failing = withJobs(() => ({
+    push: async (jobs) =>
+      jobs.map(({ body }) =>
+        String(body) === '1' ? { kind: 'not_stored', code: 'full' } : { kind: 'unknown', code: 'no_answer' },
+      ),
+  }));
 
   it('is reported per item, with the id of an unknown push', async () => {
     const own = await startIntake({ store: failing });

@@ -2,8 +2,7 @@
 import { connect } from 'node:net';
 import { beforeEach, expect, it, onTestFinished } from 'vitest';
 import { apiLimits } from '../../src/api/limits.ts';
-import type { PushOutcome, Store } from '../../src/ports/job-store.ts';
-import { type RawConnection, startIntake, type TestIntake } from '../support/intake.ts';
+import { type RawConnection, startIntake, type TestIntake, withJobs } from '../support/intake.ts';
 import { until } from '../support/until.ts';
 
 const batchBytes = apiLimits.apiBodyBytesMax;
@@ -18,19 +17,13 @@ beforeEach(async () => {
   asked = 0;
   dq = await startIntake({
     config: { 'limits.batchBytes': batchBytes },
-    store: (store: Store) => ({
-      ...store,
-      jobs: {
-        ...store.jobs,
-        push: (jobs) =>
-          waiting === null
-            ? store.jobs.push(jobs)
-            : new Promise<readonly PushOutcome[]>((resolve) => {
-                asked += jobs.length;
-                waiting?.push(() => resolve(store.jobs.push(jobs)));
-              }),
+    store: withJobs((real) => ({
+      push: async (jobs) => {
+        asked += jobs.length;
+        if (waiting !== null) await new Promise<void>((resolve) => waiting?.push(resolve));
+        return real.push(jobs);
       },
-    }),
+    })),
   });
   await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl: 'http://127.0.0.1:9000/', delay: '1h' });
 });
@@ -40,6 +33,11 @@ const head = (path: string, length: number | 'chunked') =>
 const statusesOf = (connection: RawConnection) =>
   [...connection.received().matchAll(/HTTP\/1\.1 (\d{3})/g)].map((match) => Number(match[1]));
 const blank = Buffer.alloc(batchBytes - 2, ' ');
+const send = (body: Buffer, path = '/v1/jobs') =>
+  dq.call('POST', path, { body, headers: { 'content-type': 'application/json' } });
+/** An empty batch of the largest size. */
+const sendWhole = () => send(Buffer.concat([Buffer.from('['), blank, Buffer.from(']')]));
+const untilFits = () => until('there is room again', async () => (await sendWhole()).status === 200);
 
 /** Sends a batch without its last byte. */
 function almost(): RawConnection {
@@ -68,10 +66,7 @@ async function untilFull(): Promise<string> {
 it('batches over the body budget are 503, and accepted when bytes are released', async () => {
   const held = Array.from({ length: fits }, almost);
   await untilFull();
-  const rejected = await dq.call('POST', '/v1/jobs', {
-    body: Buffer.alloc(batchBytes / 2, ' '),
-    headers: { 'content-type': 'application/json' },
-  });
+  const rejected = await send(Buffer.alloc(batchBytes / 2, ' '));
   expect(rejected).toMatchObject({ status: 503, body: { code: 'not_stored', errors: [] } });
   expect(rejected.headers.get('retry-after')).toBe('1');
   expect(dq.requests.at(-1)).toMatchObject({ topic: null, status: 503, code: 'not_stored' });
@@ -87,11 +82,7 @@ it('batches over the body budget are 503, and accepted when bytes are released',
       'it is answered',
       () => statusesOf(connection).length === 1 && statusesOf(connection)[0] === 200,
     );
-  const large = await dq.call('POST', '/v1/jobs', {
-    body: Buffer.concat([Buffer.from('['), blank, Buffer.from(']')]),
-    headers: { 'content-type': 'application/json' },
-  });
-  expect(large).toMatchObject({ status: 200, body: { accepted: 0, failed: 0 } });
+  expect(await sendWhole()).toMatchObject({ status: 200, body: { accepted: 0, failed: 0 } });
 });
 
 it('a client that holds most of the body budget gives way to others', async () => {
@@ -132,13 +123,7 @@ it('a broken connection releases its bytes', async () => {
   const held = Array.from({ length: fits }, almost);
   await untilFull();
   for (const { socket } of held) socket.destroy();
-  await until('there is room again', async () => {
-    const reply = await dq.call('POST', '/v1/jobs', {
-      body: Buffer.concat([Buffer.from('['), blank, Buffer.from(']')]),
-      headers: { 'content-type': 'application/json' },
-    });
-    return reply.status === 200 ? reply : Promise.reject(new Error(JSON.stringify(reply.body)));
-  });
+  await untilFits();
   expect(dq.role.inFlight()).toBe(0);
 });
 
@@ -160,24 +145,14 @@ it('a batch holds its bytes until it is stored, even after its client left', asy
   const go = waiting;
   waiting = null;
   for (const one of go) one();
-  await until('there is room again', async () => {
-    const reply = await dq.call('POST', '/v1/jobs', {
-      body: Buffer.concat([Buffer.from('['), blank, Buffer.from(']')]),
-      headers: { 'content-type': 'application/json' },
-    });
-    return reply.status === 200 ? reply : Promise.reject(new Error(JSON.stringify(reply.body)));
-  });
+  await untilFits();
 });
 
 it('a body rejected for another reason releases its bytes', async () => {
-  const send = (path: string, bytes: number) =>
-    dq.call('POST', path, {
-      body: Buffer.alloc(bytes, ' '),
-      headers: { 'content-type': 'application/json' },
-    });
+  const spaces = Buffer.alloc(batchBytes, ' ');
   for (let n = 0; n <= fits; n++) {
-    expect((await send('/v1/jobs?nope=1', batchBytes)).status).toBe(400);
-    expect((await send('/v1/jobs', batchBytes)).status).toBe(400);
-    expect((await send('/v1/jobs', batchBytes + 1)).status).toBe(413);
+    expect((await send(spaces, '/v1/jobs?nope=1')).status).toBe(400);
+    expect((await send(spaces)).status).toBe(400);
+    expect((await send(Buffer.concat([spaces, spaces.subarray(0, 1)]))).status).toBe(413);
   }
 });

@@ -4,8 +4,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type FrontTimes, HttpFront } from '../../src/api/http/http-front.ts';
 import { DqError } from '../../src/core/errors.ts';
-import type { PushOutcome, Store } from '../../src/ports/job-store.ts';
-import { startIntake, type TestIntake } from '../support/intake.ts';
+import { heldPushes, startIntake, type TestIntake, withJobs } from '../support/intake.ts';
 import { until } from '../support/until.ts';
 
 /** Times for fast clients: a busy machine must not make them slow. */
@@ -28,74 +27,27 @@ async function withTopic(dq: TestIntake): Promise<TestIntake> {
 /** Nothing of this process runs, its clients neither. */
 const standStill = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 
-/** A store whose pushes wait until the test releases them. */
-function held(): { store: (store: Store) => Store; waiting(): number; release(): void } {
-  const waiting: (() => void)[] = [];
-  return {
-    store: (store) => ({
-      ...store,
-      jobs: {
-        ...store.jobs,
-        push: (jobs) =>
-          new Promise<readonly PushOutcome[]>((resolve) =>
-            waiting.push(() => resolve(store.jobs.push(jobs))),
-          ),
-      },
-    }),
-    waiting: () => waiting.length,
-    release: () => {
-      for (const go of waiting.splice(0)) go();
-    },
-  };
-}
-
 describe('broken HTTP', () => {
   it('gets a problem, then dq closes', async () => {
     const dq = await startIntake({ times });
-    for (const text of [
-      'nonsense\r\n\r\n',
-      '\0\0\0\0\0\0\0\0',
-      'GET /livez HTTP/9.9\r\n\r\n',
-      'PUSH /livez HTTP/1.1\r\nhost: localhost\r\n\r\n',
-      'GET /livez HTTP/1.1\r\nhost : localhost\r\n\r\n',
-      'GET /li vez HTTP/1.1\r\nhost: localhost\r\n\r\n',
-      'POST /v1/topics/t/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: -1\r\n\r\n',
-      'POST /v1/topics/t/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n1',
-      // Two lengths allow request smuggling through a proxy.
-      'POST /v1/topics/t/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
-      '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03',
-    ]) {
+    const long = `x: ${'a'.repeat(17_000)}\r\n`;
+    for (const [text, status] of [
+      ['nonsense\r\n\r\n', 400],
+      ['\0\0\0\0\0\0\0\0', 400],
+      ['PUSH /livez HTTP/1.1\r\nhost: localhost\r\n\r\n', 400],
+      ['GET /li vez HTTP/1.1\r\nhost: localhost\r\n\r\n', 400],
+      ['\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03', 400],
+      [`GET /livez HTTP/1.1\r\nhost: localhost\r\n${long}\r\n`, 431],
+    ] as const) {
       const connection = dq.open();
       connection.send(Buffer.from(text, 'latin1'));
       const reply = await connection.closed;
-      expect(statuses(reply), text).toEqual([400]);
+      expect(statuses(reply), text).toEqual([status]);
       expect(reply).toContain('content-type: application/problem+json');
-      expect(JSON.parse(reply.slice(reply.indexOf('{')))).toMatchObject({
-        status: 400,
-        code: 'invalid',
-        errors: [],
-      });
+      const body = JSON.parse(reply.slice(reply.indexOf('{')));
+      expect(body).toMatchObject({ status, code: 'invalid', errors: [] });
     }
     expect((await dq.api('GET', '/livez')).status).toBe(200);
-  });
-
-  it('a header over 16 KiB is 431', async () => {
-    const dq = await startIntake({ times });
-    const connection = dq.open();
-    connection.send(`GET /livez HTTP/1.1\r\nhost: localhost\r\nx: ${'a'.repeat(17_000)}\r\n\r\n`);
-    expect(await connection.closed).toMatch(/^HTTP\/1\.1 431 [\s\S]*"status":431/);
-  });
-
-  it('after a waiting push, the push keeps its answer', async () => {
-    const hold = held();
-    const dq = await withTopic(await startIntake({ times, store: hold.store }));
-    const connection = dq.open();
-    connection.send(`${push('a')}\0\0nonsense\r\n\r\n`);
-    await until('the push is with the store', () => hold.waiting() === 1);
-    expect(connection.received()).toBe('');
-    hold.release();
-    expect(statuses(await connection.closed)).toEqual([201]);
-    expect((await dq.api('GET', '/v1/topics/t/jobs/a')).status).toBe(200);
   });
 
   it('an unknown expectation is 417; 100-continue is met', async () => {
@@ -110,76 +62,19 @@ describe('broken HTTP', () => {
 });
 
 describe('odd HTTP', () => {
-  const job = '/v1/topics/t/jobs?id=odd';
+  const start = 'POST /v1/topics/t/jobs?id=odd HTTP/1.1\r\nhost: localhost\r\n';
+  const coding = `${start}transfer-encoding: `;
+  /** plain-push.test.ts has those that a push could look like. */
   const rejected: readonly (readonly [what: string, text: string, status: number])[] = [
-    [
-      'absolute form',
-      `POST http://localhost${job} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\n\r\n1`,
-      400,
-    ],
     ['authority form', 'CONNECT localhost:80 HTTP/1.1\r\nhost: localhost\r\n\r\n', 0],
     ['asterisk form', 'OPTIONS * HTTP/1.1\r\nhost: localhost\r\n\r\n', 400],
-    ['no slash', 'GET livez HTTP/1.1\r\nhost: localhost\r\n\r\n', 400],
-    ['a null byte in the path', `POST /v1/topics/t/jobs?id=a\0b HTTP/1.1\r\nhost: localhost\r\n\r\n`, 400],
-    ['a null byte in a header', `POST ${job} HTTP/1.1\r\nhost: localhost\r\nx: a\0b\r\n\r\n`, 400],
-    ['a bare line feed in a header', `POST ${job} HTTP/1.1\r\nhost: localhost\r\nx: a\nb: c\r\n\r\n`, 400],
-    ['a folded header', `POST ${job} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\n 1\r\n\r\n1`, 400],
-    ['raw UTF-8 in the path', `POST ${job}é HTTP/1.1\r\nhost: localhost\r\n\r\n`, 400],
-    ['a fragment', `POST ${job}#x HTTP/1.1\r\nhost: localhost\r\n\r\n`, 400],
-    [
-      'two content types',
-      `POST ${job} HTTP/1.1\r\nhost: localhost\r\ncontent-type: a/b\r\nContent-Type: a/c\r\n\r\n`,
-      400,
-    ],
-    [
-      'two credentials',
-      `POST ${job} HTTP/1.1\r\nhost: localhost\r\nauthorization: a\r\nauthorization: b\r\n\r\n`,
-      400,
-    ],
-    ['two hosts', `POST ${job} HTTP/1.1\r\nhost: localhost\r\nhost: localhost\r\n\r\n`, 400],
-    [
-      'another transfer encoding',
-      `POST ${job} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: gzip\r\n\r\n`,
-      400,
-    ],
-    [
-      'chunks that are not last',
-      `POST ${job} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked, gzip\r\n\r\n`,
-      400,
-    ],
-    [
-      'an invalid chunk size',
-      `POST ${job} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n`,
-      400,
-    ],
-    [
-      'a chunk size without end',
-      `POST ${job} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n${'f'.repeat(40)}\r\n`,
-      400,
-    ],
-    [
-      'a length that is not a number',
-      `POST ${job} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1x\r\n\r\n1`,
-      400,
-    ],
-    ['a length with a sign', `POST ${job} HTTP/1.1\r\nhost: localhost\r\ncontent-length: +1\r\n\r\n1`, 400],
-    [
-      'a length beyond all numbers',
-      `POST ${job} HTTP/1.1\r\nhost: localhost\r\ncontent-length: ${'9'.repeat(30)}\r\n\r\n1`,
-      400,
-    ],
-    [
-      'a length of terabytes',
-      `POST ${job} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9999999999999\r\n\r\n1`,
-      413,
-    ],
+    ['a null byte in the path', start.replace('odd', 'a\0b').concat('\r\n'), 400],
+    ['another transfer encoding', `${coding}gzip\r\n\r\n`, 400],
+    ['chunks that are not last', `${coding}chunked, gzip\r\n\r\n`, 400],
+    ['an invalid chunk size', `${coding}chunked\r\n\r\nxyz\r\n`, 400],
+    ['a chunk size without end', `${coding}chunked\r\n\r\n${'f'.repeat(40)}\r\n`, 400],
+    ['a length beyond all numbers', `${start}content-length: ${'9'.repeat(30)}\r\n\r\n1`, 400],
     ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400],
-    [
-      'a flood of headers',
-      `POST ${job} HTTP/1.1\r\nhost: localhost\r\n${'a: bcd\r\n'.repeat(5_000)}\r\n`,
-      431,
-    ],
-    ['a path without end', `POST /${'a'.repeat(20_000)} HTTP/1.1\r\nhost: localhost\r\n\r\n`, 431],
   ];
 
   it('is rejected without effect, and leaves nothing in flight', async () => {
@@ -330,13 +225,6 @@ describe('slow clients', () => {
     expect((await dq.api('GET', '/v1/topics/t/jobs/late')).status).toBe(404);
   });
 
-  it('an endless header is 408 and closed', async () => {
-    const dq = await startIntake({ times: short });
-    const connection = dq.open();
-    connection.send('GET /livez HTTP/1.1\r\nhost: localhost\r\n');
-    expect(await connection.closed).toMatch(/^HTTP\/1\.1 408 [\s\S]*problem\+json/);
-  });
-
   it('a dripping body is 408 and closed, and nothing is stored', async () => {
     const dq = await withTopic(await startIntake({ times: short }));
     const connection = dq.open();
@@ -365,7 +253,7 @@ describe('slow clients', () => {
   });
 
   it('a push survives its client', async () => {
-    const hold = held();
+    const hold = heldPushes();
     const dq = await withTopic(await startIntake({ times, store: hold.store }));
     const connection = dq.open();
     connection.send(push('left') + push('left2'));
@@ -447,7 +335,7 @@ function repliesIn(text: string): { readonly status: number; readonly body: unkn
 
 describe('pipelining', () => {
   it('a 100 Continue never enters the answer of an earlier request', async () => {
-    const hold = held();
+    const hold = heldPushes();
     const dq = await withTopic(await startIntake({ times, store: hold.store }));
     // A push with `te` is not plain, so node:http reads it, and the next one beside it.
     for (const [rejected, header, count] of [
@@ -480,36 +368,19 @@ describe('pipelining', () => {
     expect(statuses(await connection.closed)).toEqual([401]);
   });
 
-  it('answers come in the order of the requests', async () => {
-    const hold = held();
-    const dq = await withTopic(await startIntake({ times, store: hold.store }));
-    const connection = dq.open();
-    connection.send(
-      `${push('a')}GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\nGET /nope HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`,
-    );
-    await until('the push is with the store', () => hold.waiting() === 1);
-    expect(connection.received()).toBe('');
-    hold.release();
-    expect(statuses(await connection.closed)).toEqual([201, 200, 404]);
-  });
-
   it('pushes of one turn go in one store call, at most 100, in order', async () => {
     const sizes: number[] = [];
     const ids: string[] = [];
     const dq = await withTopic(
       await startIntake({
         times,
-        store: (store) => ({
-          ...store,
-          jobs: {
-            ...store.jobs,
-            push: (jobs) => {
-              sizes.push(jobs.length);
-              ids.push(...jobs.map(({ id }) => id));
-              return store.jobs.push(jobs);
-            },
+        store: withJobs(({ push: store }) => ({
+          push: (jobs) => {
+            sizes.push(jobs.length);
+            ids.push(...jobs.map(({ id }) => id));
+            return store(jobs);
           },
-        }),
+        })),
       }),
     );
     const connection = dq.open();

@@ -1,9 +1,9 @@
 // Tests draining: no served client is reset, no accepted job is lost, and it ends.
 import { Agent, request } from 'node:http';
-import { connect } from 'node:net';
 import { expect, it } from 'vitest';
 import type { FrontTimes } from '../../src/api/http/http-front.ts';
-import { startIntake } from '../support/intake.ts';
+import { heldPushes, startIntake } from '../support/intake.ts';
+import { refuses } from '../support/listening.ts';
 import { until } from '../support/until.ts';
 
 const times: FrontTimes = {
@@ -55,23 +55,8 @@ it.each([
 ])(
   'drain: waits for pending answers to %s requests; the last one closes its connection',
   async (_kind, header, count) => {
-    const waiting: (() => void)[] = [];
-    const release = () => {
-      for (const go of waiting.splice(0)) go();
-    };
-    const dq = await startIntake({
-      times,
-      store: (store) => ({
-        ...store,
-        jobs: {
-          ...store.jobs,
-          push: async (jobs) => {
-            await new Promise<void>((resolve) => waiting.push(resolve));
-            return store.jobs.push(jobs);
-          },
-        },
-      }),
-    });
+    const { store, release } = heldPushes();
+    const dq = await startIntake({ times, store });
     await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl: 'http://127.0.0.1:9000/' });
     const connection = dq.open();
     const push = (id: string) =>
@@ -153,14 +138,3 @@ it('drain: can be called again', async () => {
   await dq.role.drain(0);
   expect(await refuses(dq.port)).toBe(true);
 });
-
-function refuses(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect({ port, host: '127.0.0.1' });
-    socket.on('connect', () => {
-      socket.destroy();
-      resolve(false);
-    });
-    socket.on('error', () => resolve(true));
-  });
-}

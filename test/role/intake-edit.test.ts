@@ -2,10 +2,10 @@
 import { createHash } from 'node:crypto';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { deadlineOf, optionsIn } from '../../src/core/extension.ts';
-import { makeToken, type Scope } from '../../src/core/token.ts';
+import type { Scope } from '../../src/core/token.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';
-import { bearer, startIntake, type TestIntake } from '../support/intake.ts';
+import { startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
 import { problem } from '../support/problem.ts';
 import { until } from '../support/until.ts';
 
@@ -18,22 +18,15 @@ beforeEach(async () => {
 });
 
 const get = async () => (await dq.api('GET', job)).body;
-const send = (text: string, version: string, headers: Readonly<Record<string, string>> = {}) =>
-  dq.call('PATCH', job, {
+const send = (text: string, version: string, headers: Readonly<Record<string, string>> = {}, path = job) =>
+  dq.call('PATCH', path, {
     headers: { 'content-type': 'application/json', 'if-match': `"${version}"`, ...headers },
     body: text,
   });
 const edit = async (members: object) => send(JSON.stringify(members), (await get()).version);
 
 /** As a caller with these scopes alone. */
-async function tokenFor(scopes: readonly Scope[], name = scopes.join('+')) {
-  const { token, id, digest } = makeToken();
-  const made = { createdAt: 0, expiresAt: null, usedAt: null };
-  await dq.registry.createToken({ name, id, digest, scopes, topics: ['*'], ...made });
-  const headers = bearer(token);
-  await until('the token', async () => (await dq.call('GET', '/v1/me', { headers })).status === 200);
-  return headers;
-}
+const headersFor = async (...scopes: readonly Scope[]) => (await tokenFor(dq, ['*'], scopes)).headers;
 
 describe('edit', () => {
   it('changes body and options, byte for byte, and keeps the rest', async () => {
@@ -108,8 +101,7 @@ describe('edit', () => {
   it('needs If-Match; another version is 412 with the job as it is now', async () => {
     await dq.push('t', '1', '?id=a&delay=1h');
     const { version } = await get();
-    const headers = { 'content-type': 'application/json' };
-    const missing = await dq.call('PATCH', job, { headers, body: '{"body":2}' });
+    const missing = await dq.api('PATCH', job, { body: 2 });
     expect(missing).toMatchObject(problem(400, 'invalid', 'if-match'));
     expect(missing.body.errors[0].message).toBe('is required; send the version of the job as it was read');
     await dq.api('POST', `${job}/reschedule?delay=2h`);
@@ -135,9 +127,8 @@ describe('edit', () => {
     const { version } = await get();
     await dq.api('DELETE', job);
     expect(await send('{"body":1}', version)).toMatchObject(problem(404, 'job_not_found'));
-    const headers = { 'content-type': 'application/json', 'if-match': '"1"' };
-    const unknown = dq.call('PATCH', '/v1/topics/x/jobs/a', { headers, body: '{"body":1}' });
-    expect(await unknown).toMatchObject(problem(404, 'topic_not_found'));
+    const unknown = await send('{"body":1}', '1', {}, '/v1/topics/x/jobs/a');
+    expect(unknown).toMatchObject(problem(404, 'topic_not_found'));
   });
 
   it.each([
@@ -168,13 +159,9 @@ describe('edit', () => {
     await dq.push('f', '{"a":1}', '?id=a&delay=1h');
     const path = '/v1/topics/f/jobs/a';
     const { version } = (await dq.api('GET', path)).body;
-    const headers = { 'content-type': 'application/json', 'if-match': version };
-    expect(await dq.call('PATCH', path, { headers, body: '{"body":[1]}' })).toMatchObject(
-      problem(400, 'invalid', 'body'),
-    );
-    expect(await dq.call('PATCH', path, { headers, body: '{"body":{"a":2}}' })).toMatchObject({
-      status: 200,
-    });
+    const changed = (body: unknown) => dq.api('PATCH', path, { body }, { 'if-match': version });
+    expect(await changed([1])).toMatchObject(problem(400, 'invalid', 'body'));
+    expect(await changed({ a: 2 })).toMatchObject({ status: 200 });
   });
 
   it.each([
@@ -189,12 +176,7 @@ describe('edit', () => {
       body: secret,
     });
     await dq.api('PATCH', '/v1/topics/f', { format: 'form' });
-    const headers = {
-      ...(await tokenFor(['operate', 'push'])),
-      'content-type': 'application/json',
-      'if-match': pushed.body.version,
-    };
-    const refused = await dq.call('PATCH', path, { headers, body: text });
+    const refused = await send(text, pushed.body.version, await headersFor('operate', 'push'), path);
     expect(refused).toMatchObject(problem(400, 'malformed_json', 'body'));
     for (let at = 0; at + 6 <= secret.length; at += 1)
       expect(JSON.stringify(refused.body)).not.toContain(secret.slice(at, at + 6));
@@ -217,10 +199,10 @@ describe('access and audit', () => {
     await dq.push('t', '1', '?id=a&delay=1h');
     const { version } = await get();
     const [operate, push, both, reader] = [
-      await tokenFor(['operate']),
-      await tokenFor(['push']),
-      await tokenFor(['operate', 'push']),
-      await tokenFor(['operate', 'push', 'read']),
+      await headersFor('operate'),
+      await headersFor('push'),
+      await headersFor('operate', 'push'),
+      await headersFor('operate', 'push', 'read'),
     ];
     expect((await send('{"body":2}', version, operate)).body.detail).toContain('scope push');
     expect((await send('{"body":2}', version, push)).body.detail).toContain('scope operate');
@@ -256,10 +238,7 @@ describe('access and audit', () => {
     await dq.push('t', '{"id":"u"}', '?id=u&delay=1h');
     const { version } = (await dq.api('GET', '/v1/topics/t/jobs/u')).body;
     dq.store.jobs.edit = async () => [{ kind: 'unknown', code: 'timeout' }];
-    const reply = await dq.call('PATCH', '/v1/topics/t/jobs/u', {
-      headers: { 'content-type': 'application/json', 'if-match': `"${version}"` },
-      body: '{"body":{"n":2}}',
-    });
+    const reply = await send('{"body":{"n":2}}', version, {}, '/v1/topics/t/jobs/u');
     expect(reply).toMatchObject({ status: 503, body: { code: 'unknown' } });
     const [entry] = await until('an entry', async () => {
       const { items } = await dq.registry.audit({ jobId: 'u' }, null, 10);

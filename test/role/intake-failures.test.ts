@@ -3,23 +3,17 @@
 import { expect, it } from 'vitest';
 import type { PushOutcome, Store } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
-import { startIntake, type TestIntake } from '../support/intake.ts';
+import { startIntake, type TestIntake, withJobs } from '../support/intake.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
 import { problem } from '../support/problem.ts';
 
 const topic = { topic: 't', callbackUrl: 'http://127.0.0.1:9000/' };
 
-/** The real store with a different `push`. */
-const pushing = (push: Store['jobs']['push']) => (store: Store) => ({
-  ...store,
-  jobs: { ...store.jobs, push },
-});
-
 async function pushAgainst(
   push: Store['jobs']['push'],
   query = '?id=mine',
 ): Promise<{ dq: TestIntake; reply: Awaited<ReturnType<TestIntake['call']>> }> {
-  const dq = await startIntake({ store: pushing(push) });
+  const dq = await startIntake({ store: withJobs(() => ({ push })) });
   await dq.api('POST', '/v1/topics', topic);
   return { dq, reply: await dq.call('POST', `/v1/topics/t/jobs${query}`, { body: '1' }) };
 }
@@ -107,21 +101,17 @@ it('a rejecting store call makes its pushes unknown and is logged', async () => 
 
 it('one outcome does not affect the others', async () => {
   const dq = await startIntake({
-    store: (store) => ({
-      ...store,
-      jobs: {
-        ...store.jobs,
-        push: async (jobs) => {
-          const outcomes = await store.jobs.push(jobs.filter(({ id }) => id !== 'full'));
-          const left = [...outcomes];
-          return jobs.map(({ id }) =>
-            id === 'full'
-              ? { kind: 'not_stored', code: 'full' }
-              : (left.shift() ?? { kind: 'unknown', code: 'lost' }),
-          );
-        },
+    store: withJobs((real) => ({
+      push: async (jobs) => {
+        const outcomes = await real.push(jobs.filter(({ id }) => id !== 'full'));
+        const left = [...outcomes];
+        return jobs.map(({ id }) =>
+          id === 'full'
+            ? { kind: 'not_stored', code: 'full' }
+            : (left.shift() ?? { kind: 'unknown', code: 'lost' }),
+        );
       },
-    }),
+    })),
   });
   await dq.api('POST', '/v1/topics', topic);
   const replies = await Promise.all(
@@ -134,14 +124,10 @@ it('one outcome does not affect the others', async () => {
 
 it('a bug in a handler is a 503 without internals; the server continues', async () => {
   const dq = await startIntake({
-    store: (store) => ({
-      ...store,
-      jobs: {
-        ...store.jobs,
-        get: () => Promise.reject(new TypeError('secret /root/path is not a function')),
-        cancel: () => Promise.reject(new TypeError('secret /root/path is not a function')),
-      },
-    }),
+    store: withJobs(() => ({
+      get: () => Promise.reject(new TypeError('secret /root/path is not a function')),
+      cancel: () => Promise.reject(new TypeError('secret /root/path is not a function')),
+    })),
   });
   const read = await dq.call('GET', '/v1/topics/t/jobs/a');
   const write = await dq.call('DELETE', '/v1/topics/t/jobs/a');

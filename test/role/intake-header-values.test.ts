@@ -2,7 +2,7 @@
 // mask, and a mask in a request keeps the stored value.
 import { describe, expect, it } from 'vitest';
 import type { Scope } from '../../src/core/token.ts';
-import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
+import { adminToken, bearer, startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
 
 const callbackUrl = 'http://127.0.0.1:9000/';
 const headers = { authorization: 'Bearer geheim', 'x-a': 'b' };
@@ -14,24 +14,13 @@ async function withTopic(): Promise<TestIntake> {
   return dq;
 }
 
-async function tokenFor(dq: TestIntake, scope: Scope): Promise<string> {
-  const { body } = await dq.call('POST', '/v1/tokens', {
-    headers: { 'content-type': 'application/json', ...bearer(adminToken) },
-    body: JSON.stringify({ name: scope, scopes: [scope] }),
-  });
-  return body.token;
-}
-
 describe('a reply', () => {
   it('shows header values only to admin', async () => {
     const dq = await withTopic();
     const seen = async (token: string, method = 'GET', path = '/v1/topics/a') =>
       (await dq.call(method, path, { headers: bearer(token) })).body;
-    const [read, operate, admin] = [
-      await tokenFor(dq, 'read'),
-      await tokenFor(dq, 'operate'),
-      await tokenFor(dq, 'admin'),
-    ];
+    const tokenOf = async (scope: Scope) => (await tokenFor(dq, ['*'], [scope])).token;
+    const [read, operate, admin] = [await tokenOf('read'), await tokenOf('operate'), await tokenOf('admin')];
     expect((await seen(read)).headers).toEqual(masked);
     expect((await seen(read, 'GET', '/v1/topics')).items[0].headers).toEqual(masked);
     for (const verb of ['pause', 'resume', 'offline'])

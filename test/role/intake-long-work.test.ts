@@ -7,7 +7,7 @@ import { problem } from '../support/problem.ts';
 import { temporaryDirectory } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
 
-const owner = { headers: { ...bearer(adminToken), 'content-type': 'application/json' } };
+const owner = bearer(adminToken);
 
 async function ended(dq: TestIntake, path: string) {
   return until('it has ended', async () => {
@@ -27,7 +27,7 @@ it('backup: copies store and registry into a new directory, once', async () => {
   await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl: 'http://127.0.0.1:9000/' });
   expect(await dq.api('GET', '/v1/backup')).toMatchObject({ status: 200, body: { state: 'none' } });
   const directory = newDirectory();
-  const start = () => dq.call('POST', '/v1/backup', { ...owner, body: JSON.stringify({ directory }) });
+  const start = () => dq.api('POST', '/v1/backup', { directory }, owner);
   expect(await start()).toMatchObject({ status: 202, body: { startedAt: expect.stringMatching(/Z$/) } });
   expect(await ended(dq, '/v1/backup')).toEqual({
     ...{ state: 'done', startedAt: expect.any(String), endedAt: expect.any(String), directory },
@@ -45,12 +45,8 @@ it('backup: accepts only the token of this start', async () => {
   const dq = await startIntake();
   const directory = newDirectory();
   const { body } = await dq.api('POST', '/v1/tokens', { name: 'admin', scopes: ['admin'] });
-  const call = (token: string) =>
-    dq.call('POST', '/v1/backup', {
-      headers: { 'content-type': 'application/json', ...bearer(token) },
-      body: JSON.stringify({ directory }),
-    });
-  expect(await call(body.token)).toMatchObject(problem(403, 'forbidden'));
+  const call = dq.api('POST', '/v1/backup', { directory }, bearer(body.token));
+  expect(await call).toMatchObject(problem(403, 'forbidden'));
   await dq.call('DELETE', '/v1/tokens/admin', { headers: bearer(adminToken) });
   const stranger = await startIntake();
   expect(await stranger.api('POST', '/v1/backup', { directory })).toMatchObject(problem(403, 'forbidden'));
@@ -60,9 +56,9 @@ it('backup: accepts only the token of this start', async () => {
 it('backup: the directory must be an absolute path', async () => {
   const dq = await startIntake();
   for (const directory of ['', 'x', './x', '/a\0b', `/${'x'.repeat(5_000)}`])
-    expect(
-      await dq.call('POST', '/v1/backup', { ...owner, body: JSON.stringify({ directory }) }),
-    ).toMatchObject(problem(400, 'invalid', 'directory'));
+    expect(await dq.api('POST', '/v1/backup', { directory }, owner)).toMatchObject(
+      problem(400, 'invalid', 'directory'),
+    );
   expect((await dq.api('GET', '/v1/backup')).body).toEqual({ state: 'none' });
 });
 
@@ -94,7 +90,7 @@ it('one runs at a time: the second is 409', async () => {
       admin: { ...store.admin, startFsck: async () => 'busy', startBackup: async () => 'busy' },
     }),
   });
-  const backup = { ...owner, body: '{"directory":"/nowhere"}' };
-  for (const reply of [await dq.api('POST', '/v1/fsck'), await dq.call('POST', '/v1/backup', backup)])
-    expect(reply).toMatchObject(problem(409, 'work_running'));
+  expect(await dq.api('POST', '/v1/fsck')).toMatchObject(problem(409, 'work_running'));
+  const backup = await dq.api('POST', '/v1/backup', { directory: '/nowhere' }, owner);
+  expect(backup).toMatchObject(problem(409, 'work_running'));
 });

@@ -2,8 +2,9 @@
 // may not read everything get the failing check and counts.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { apiLimits } from '../../src/api/limits.ts';
+import type { Scope } from '../../src/core/token.ts';
 import { IncidentFiles, newIncident } from '../../src/process/incident-files.ts';
-import { adminToken, bearer, startIntake, type TestIntake } from '../support/intake.ts';
+import { adminToken, bearer, startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
 
 const secretive = 'topic order.close has an unreadable job 4711 on redis://10.0.0.9:6379';
 
@@ -19,14 +20,6 @@ async function start(health: { ok: boolean; durability: string; warnings: string
   });
 }
 
-async function tokenFor(dq: TestIntake, name: string, scopes: string[], topics = ['*']): Promise<string> {
-  const { body } = await dq.call('POST', '/v1/tokens', {
-    headers: { 'content-type': 'application/json', ...bearer(adminToken) },
-    body: JSON.stringify({ name, scopes, topics }),
-  });
-  return body.token;
-}
-
 /** As a configuration that lacks the broker of a topic. */
 async function loseBroker(dq: TestIntake, name: string): Promise<void> {
   const topic = await dq.registry.get(name);
@@ -36,14 +29,9 @@ async function loseBroker(dq: TestIntake, name: string): Promise<void> {
 }
 
 async function callers(dq: TestIntake): Promise<{ readers: string[]; others: (string | null)[] }> {
-  const readers = [adminToken, await tokenFor(dq, 'read', ['read']), await tokenFor(dq, 'admin', ['admin'])];
-  const others = [
-    null,
-    'dqk_wrong',
-    await tokenFor(dq, 'push', ['push']),
-    await tokenFor(dq, 'part', ['read'], ['x.*']),
-  ];
-  return { readers, others };
+  const tokenOf = async (scope: Scope, topics = ['*']) => (await tokenFor(dq, topics, [scope])).token;
+  const readers = [adminToken, await tokenOf('read'), await tokenOf('admin')];
+  return { readers, others: [null, 'dqk_wrong', await tokenOf('push'), await tokenOf('read', ['x.*'])] };
 }
 
 const ready = (dq: TestIntake, token: string | null) =>
@@ -105,11 +93,7 @@ describe('/readyz', () => {
 
   it('brokers: names topics without their broker to readers, the brokers to admins, and no URL', async () => {
     const dq = await startIntake({ config: { brokers: ['main=amqp091+amqp://u:s3cret@127.0.0.1:2'] } });
-    const post = (json: object, path = '') =>
-      dq.call('POST', `/v1/topics${path}`, {
-        headers: { 'content-type': 'application/json', ...bearer(adminToken) },
-        body: JSON.stringify(json),
-      });
+    const post = (json: object, path = '') => dq.api('POST', `/v1/topics${path}`, json, bearer(adminToken));
     const target = { broker: 'main', to: 'orders' };
     for (const topic of ['kept', 'a', 'b', 'c', 'd'])
       expect((await post({ topic, delivery: 'mq', target })).status).toBe(201);

@@ -142,13 +142,6 @@ describe('pushes', () => {
       ).toMatchObject(problem(400, 'invalid', 'content-type'));
   });
 
-  it('to an offline topic are rejected, to a paused one accepted', async () => {
-    await dq.api('POST', '/v1/topics/t/offline');
-    expect(await dq.push('t', '1')).toMatchObject(problem(409, 'topic_offline'));
-    await dq.api('POST', '/v1/topics/t/pause');
-    expect((await dq.push('t', '1')).status).toBe(201);
-  });
-
   it('to a topic that another process has just registered are accepted', async () => {
     const known = await dq.registry.get('t');
     if (known === null) throw new Error('the topic is not there');

@@ -98,10 +98,7 @@ it('a schedule can be created as paused; a change by an earlier revision changes
   const { body: created } = await add({ ...daily, paused: true });
   expect(created).toMatchObject({ paused: true, nextAt: null, revision: 1 });
   const patch = (revision: number, json: object) =>
-    dq.call('PATCH', '/v1/schedules/daily', {
-      headers: { 'content-type': 'application/json', 'if-match': `"${revision}"` },
-      body: JSON.stringify(json),
-    });
+    dq.api('PATCH', '/v1/schedules/daily', json, { 'if-match': `"${revision}"` });
   const resumed = (await patch(1, { paused: false, missed: 'last' })).body;
   expect(resumed).toMatchObject({ paused: false, nextAt: expect.any(String), revision: 2 });
   expect(await patch(1, { missed: 'skip' })).toMatchObject(problem(409, 'schedule_changed'));

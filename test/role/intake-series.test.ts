@@ -4,8 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { apiLimits } from '../../src/api/limits.ts';
 import { contractLimits } from '../../src/contract/api/limits.ts';
 import { addReason, addTime, noFacts, packFacts, reasonKey, stepStart } from '../../src/core/series.ts';
-import { makeToken } from '../../src/core/token.ts';
-import { bearer, startIntake, type TestIntake } from '../support/intake.ts';
+import { startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
 import { until } from '../support/until.ts';
 
 const now = Date.UTC(2030, 0, 31, 8, 4, 30);
@@ -51,18 +50,6 @@ async function start(events: readonly Event[] = []): Promise<TestIntake> {
     await dq.api('POST', '/v1/topics', { topic, callbackUrl: 'http://127.0.0.1:9/' });
   await dq.registry.putSeries(events.map(rowOf), minute, 'z');
   return dq;
-}
-
-async function tokenFor(dq: TestIntake, topics: readonly string[]) {
-  const { token, id, digest } = makeToken();
-  await dq.registry.createToken({
-    ...{ name: `t-${id}`, id, digest, scopes: ['read'], topics, createdAt: 0, expiresAt: null, usedAt: null },
-  });
-  await until(
-    'the token is known',
-    async () => (await dq.call('GET', '/v1/me', { headers: bearer(token) })).status === 200,
-  );
-  return { headers: bearer(token) };
 }
 
 describe('GET /v1/series', () => {

@@ -1,18 +1,11 @@
 // Tests the start of a server: when it opens its port, and requests that arrive before the API is ready.
-import { type AddressInfo, connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import { expect, it } from 'vitest';
+import { freePorts } from '../../scripts/services/free-port.ts';
 import type { Registry } from '../../src/ports/registry.ts';
 import { startIntake } from '../support/intake.ts';
+import { refuses } from '../support/listening.ts';
 import { until } from '../support/until.ts';
-
-/** A free port. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await until('it listens', () => server.listening);
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 /** A registry that returns the tokens when the test says so: the API cannot be ready before. */
 function slowTokens() {
@@ -32,15 +25,8 @@ function slowTokens() {
   return { registry, release: () => release(), asked: () => asked };
 }
 
-const accepts = (port: number) =>
-  new Promise<boolean>((resolve) => {
-    const socket = connect(port, '127.0.0.1');
-    socket.on('connect', () => resolve(socket.destroy() !== null));
-    socket.on('error', () => resolve(false));
-  });
-
 it('replacing a dead server: opens the port first, answers waiting requests in order', async () => {
-  const port = await freePort();
+  const [port = 0] = await freePorts(1);
   const tokens = slowTokens();
   const starting = startIntake({ restarts: 1, config: { 'server.port': port }, registry: tokens.registry });
   await until('the API is being made', tokens.asked);
@@ -56,7 +42,7 @@ it('replacing a dead server: opens the port first, answers waiting requests in o
   await new Promise((resolve) => gone.once('connect', resolve));
   gone.destroy();
   socket.write(`${push('a')}GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n`);
-  expect(await accepts(port)).toBe(true);
+  expect(await refuses(port)).toBe(false);
   expect(text).toBe('');
   tokens.release();
   const dq = await starting;
@@ -67,12 +53,12 @@ it('replacing a dead server: opens the port first, answers waiting requests in o
 });
 
 it('start and reload: opens the port when the API is ready', async () => {
-  const port = await freePort();
+  const [port = 0] = await freePorts(1);
   const tokens = slowTokens();
   const starting = startIntake({ config: { 'server.port': port }, registry: tokens.registry });
   await until('the API is being made', tokens.asked);
-  expect(await accepts(port)).toBe(false);
+  expect(await refuses(port)).toBe(true);
   tokens.release();
   await starting;
-  expect(await accepts(port)).toBe(true);
+  expect(await refuses(port)).toBe(false);
 });

@@ -1,9 +1,8 @@
 // Tests run, reschedule and requeue of one job, and the test of a retry rule.
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { Store } from '../../src/ports/job-store.ts';
 import { jobOf } from '../conformance/trial.ts';
 import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';
-import { startIntake, type TestIntake } from '../support/intake.ts';
+import { startIntake, type TestIntake, withJobs } from '../support/intake.ts';
 import { problem } from '../support/problem.ts';
 
 const callbackUrl = 'http://127.0.0.1:9000/';
@@ -194,10 +193,7 @@ describe('each verb', () => {
     for (const kind of ['not_stored', 'unknown'] as const) {
       const fail = async () => [{ kind, code: 'broken' }] as const;
       const own = await startIntake({
-        store: (store: Store) => ({
-          ...store,
-          jobs: { ...store.jobs, run: fail, reschedule: fail, requeue: fail },
-        }),
+        store: withJobs(() => ({ run: fail, reschedule: fail, requeue: fail })),
       });
       for (const verb of verbs) {
         const reply = await own.call('POST', `${job}/${verb}`);

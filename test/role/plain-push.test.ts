@@ -182,6 +182,7 @@ const cases: readonly (readonly [status: number, push: Push])[] = [
   [400, { contentType: `text/${'x'.repeat(2_000)}` }],
   [400, { body: '{"order":' }],
   [400, { body: Buffer.from([0x22, 0xff, 0x22]) }],
+  [400, { body: Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]) }],
   [400, { body: `\ufeff${plain}` }],
   [201, { body: `\ufeff${plain}`, contentType: 'text/plain' }],
   [400, { body: '{"delay":"30s","body":1}' }],

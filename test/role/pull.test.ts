@@ -16,7 +16,14 @@ import { StoreError } from '../../src/ports/store-error.ts';
 import { StoreClock } from '../../src/process/store-clock.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
-import { pullsWait, removeTokens, startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
+import {
+  pullsWait,
+  removeTokens,
+  startIntake,
+  type TestIntake,
+  tokenFor,
+  withJobs,
+} from '../support/intake.ts';
 import { problem } from '../support/problem.ts';
 import { openSocketsTo } from '../support/sockets.ts';
 import { until } from '../support/until.ts';
@@ -199,10 +206,7 @@ describe('a pulled job', () => {
   });
 
   it('that is snoozed beyond its deadline dies as expired, without an attempt', async () => {
-    await dq.call('POST', '/v1/topics/report/jobs?id=a&deadline=1h', {
-      headers: { 'content-type': 'application/json' },
-      body: Buffer.from('{}'),
-    });
+    await dq.push('report', '{}', '?id=a&deadline=1h');
     const [{ lease }] = await pull();
     await act('nack', [lease], { release: true, delay: '2h' });
     expect(await job('a')).toMatchObject({ state: 'dead', buryReason: 'expired', attempts: [] });
@@ -292,8 +296,7 @@ describe('options of a job', () => {
       { topic: 'report', id: 'own', body: 1, traceparent: own },
       { topic: 'report', id: 'wrong', body: 1, traceparent: 'no' },
     ];
-    const json = { ...headers, 'content-type': 'application/json' };
-    await dq.call('POST', '/v1/jobs', { headers: json, body: Buffer.from(JSON.stringify(items)) });
+    await dq.api('POST', '/v1/jobs', items, headers);
     const pulled = await pull('?max=9');
     expect(
       pulled
@@ -459,18 +462,14 @@ describe('a client that leaves', () => {
   it('before the store answers: its jobs are ready at once', async () => {
     let leave = (): void => {};
     dq = await startIntake({
-      store: (store) => ({
-        ...store,
-        jobs: {
-          ...store.jobs,
-          reserve: async (...args) => {
-            const reserved = await store.jobs.reserve(...args);
-            // dq has the jobs in the turn in which the end of the connection arrives.
-            if (reserved.jobs.length > 0) leave();
-            return reserved;
-          },
+      store: withJobs((real) => ({
+        reserve: async (...args) => {
+          const reserved = await real.reserve(...args);
+          // dq has the jobs in the turn in which the end of the connection arrives.
+          if (reserved.jobs.length > 0) leave();
+          return reserved;
         },
-      }),
+      })),
     });
     await dq.api('POST', '/v1/topics', { topic: 'report', delivery: 'pull' });
     const raw = dq.open();
@@ -732,12 +731,7 @@ describe('a request', () => {
     const { body } = await dq.call('POST', '/v1/topics/report/pull', puller);
     const lease = body.items[0].lease;
     const ack = async (headers: Record<string, string>) =>
-      (
-        await dq.call('POST', '/v1/leases/ack', {
-          headers: { ...headers, 'content-type': 'application/json' },
-          body: JSON.stringify({ leases: [lease] }),
-        })
-      ).body.results;
+      (await dq.api('POST', '/v1/leases/ack', { leases: [lease] }, headers)).body.results;
     const elsewhere = await tokenFor(dq, ['other'], ['pull', 'read']);
     expect(await ack(elsewhere.headers)).toEqual([{ status: 403, code: 'forbidden' }]);
     expect(await ack(puller.headers)).toEqual([{ status: 200 }]);

@@ -168,11 +168,7 @@ describe('POST /v1/topics/{topic}/test-call', () => {
   it('a draft needs the scope admin; others do not see header values', async () => {
     const { dq } = await start();
     const operator = await tokenFor(dq, ['*'], ['operate']);
-    const call = (input: object) =>
-      dq.call('POST', url, {
-        headers: { ...operator.headers, 'content-type': 'application/json' },
-        body: JSON.stringify(input),
-      });
+    const call = (input: object) => dq.api('POST', url, input, operator.headers);
     expect(await call({ draft: { timeout: '1s' } })).toMatchObject(problem(403, 'forbidden'));
     expect((await call({})).body.request.headers).toEqual({ 'x-key': '***', 'dq-test': 'true' });
   });

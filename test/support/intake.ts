@@ -9,7 +9,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { makeToken, type Scope } from '../../src/core/token.ts';
 import { createIntake } from '../../src/intake/intake.ts';
 import { openConsoleDoor } from '../../src/master/workers/console-door.ts';
-import type { Store } from '../../src/ports/job-store.ts';
+import type { JobStore, Store } from '../../src/ports/job-store.ts';
 import type { Registry } from '../../src/ports/registry.ts';
 import type { ToMaster, ToWorker } from '../../src/process/messages.ts';
 import type { Role, RoleContext } from '../../src/process/role.ts';
@@ -58,7 +58,12 @@ export interface TestIntake {
   readonly description: OpenApi;
   call(method: string, path: string, init?: RequestInit): Promise<ApiReply & { readonly headers: Headers }>;
   /** JSON in, JSON out. Like `call` and `push`, fails for a reply that /openapi.json does not describe. */
-  api(method: string, path: string, body?: unknown): Promise<ApiReply>;
+  api(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers?: Readonly<Record<string, string>>,
+  ): Promise<ApiReply & { readonly headers: Headers }>;
   push(topic: string, body: Buffer | string, query?: string, contentType?: string): Promise<ApiReply>;
   /** A raw connection. */
   open(): RawConnection;
@@ -92,13 +97,13 @@ export async function startIntake(options: IntakeOptions = {}): Promise<TestInta
     ...started,
     description,
     call,
-    api: (method, path, body) =>
+    api: (method, path, body, headers = {}) =>
       call(
         method,
         path,
         body === undefined
-          ? {}
-          : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) },
+          ? { headers }
+          : { headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) },
       ),
     push: (topic, body, query = '', contentType = 'application/json') =>
       call('POST', `/v1/topics/${topic}/jobs${query}`, {
@@ -106,6 +111,26 @@ export async function startIntake(options: IntakeOptions = {}): Promise<TestInta
         body: Buffer.from(body),
       }),
   };
+}
+
+/** A store whose calls on jobs do something else. */
+export const withJobs =
+  (change: (jobs: JobStore) => Partial<JobStore>) =>
+  (store: Store): Store => ({ ...store, jobs: { ...store.jobs, ...change(store.jobs) } });
+
+/** A store whose pushes wait until the test releases them. */
+export function heldPushes() {
+  const waiting: (() => void)[] = [];
+  const store = withJobs((jobs) => ({
+    push: async (...args) => {
+      await new Promise<void>((resolve) => waiting.push(resolve));
+      return jobs.push(...args);
+    },
+  }));
+  const release = () => {
+    for (const go of waiting.splice(0)) go();
+  };
+  return { store, waiting: () => waiting.length, release };
 }
 
 async function describe(url: string): Promise<OpenApi> {
@@ -128,20 +153,21 @@ export async function removeTokens(dq: TestIntake, headers: Record<string, strin
   );
 }
 
-/** Headers of a new token. */
+/** A new token, and its headers. */
 export async function tokenFor(
-  dq: TestIntake,
+  dq: Pick<TestIntake, 'registry' | 'call'>,
   topics: readonly string[],
   scopes: readonly Scope[] = ['read'],
 ) {
   const { token, id, digest } = makeToken();
   const ends = { expiresAt: null, usedAt: null };
-  await dq.registry.createToken({ name: `t-${id}`, id, digest, scopes, topics, createdAt: 0, ...ends });
+  const name = `t-${id}`;
+  await dq.registry.createToken({ name, id, digest, scopes, topics, createdAt: 0, ...ends });
   await until(
     'the token is known',
     async () => (await dq.call('GET', '/v1/me', { headers: bearer(token) })).status === 200,
   );
-  return { headers: bearer(token) };
+  return { name, token, headers: bearer(token) };
 }
 
 /** A call that fails for a reply that the description does not have. */

@@ -39,3 +39,12 @@ export function proxying(
     }),
   );
 }
+
+/** Whether no server listens on this port. */
+export function refuses(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.on('connect', () => resolve(socket.destroy() === null));
+    socket.on('error', () => resolve(true));
+  });
+}
