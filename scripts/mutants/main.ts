@@ -1,19 +1,18 @@
 // `npm run mutants -- [name …]`: makes each mistake of mutants.ts in a copy of the tree, and runs its test;
-// bundles the simulated worlds with each mistake of the simulated-*.ts lists, and runs them until one breaks
-// a rule that it keeps without the mistake. `simulated` is a name for all of these. Prints `red` when the
-// test fails, or the rule is broken, only with the mistake, else `green` and the reason. Exit code 1: one is
-// green without a reason. Needs the servers that the tests need.
+// bundles the simulated worlds with each mistake of simulated.ts, and runs them until one breaks a rule that
+// it keeps without the mistake. `simulated` is a name for all of these. Prints `red` when the test fails, or
+// the rule is broken, only with the mistake, else `green` and the reason. Exit code 1: one is green. Needs
+// the servers that the tests need.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { bundleWorlds, nodeFlags, root } from '../worlds/bundle.ts';
-import { type Edit, type Mutant, mutants, type SimulatedMutant } from './mutants.ts';
+import type { Edit, Mutant, Named, SimulatedMutant } from './mistake.ts';
+import { mutants } from './mutants.ts';
 import { type RunWorlds, type Shown, shownBy } from './simulate.ts';
-import { simulatedMutants as ofSqlite } from './simulated.ts';
-import { simulatedJournalMutants } from './simulated-journal.ts';
-import { simulatedRedisMutants } from './simulated-redis.ts';
+import { simulatedMutants } from './simulated.ts';
 
 const copied = ['src', 'test', 'scripts', 'bin', 'sql', 'README.md', 'package.json'];
 const configured = ['tsconfig.json', 'vitest.config.ts'];
@@ -58,9 +57,10 @@ function run(tree: string, file: string, titles: readonly string[]): ReadonlyMap
 }
 
 /** null: red */
-function reasonOfGreen(tree: string, { edit, test }: Mutant, before: string): string | null {
+function reasonOfGreen(tree: string, mutant: Mutant, before: string): string | null {
+  const { test } = mutant;
   if (before !== 'passed') return `without the mistake its test is ${before}`;
-  const after = withMistake(tree, edit, () => run(tree, test.file, [test.title]).get(test.title));
+  const after = withMistake(tree, mutant, () => run(tree, test.file, [test.title]).get(test.title));
   return after === 'failed' ? null : `its test is ${after}`;
 }
 
@@ -78,12 +78,10 @@ function withMistake<T>(tree: string, { file, text, by }: Edit, act: () => T): T
   }
 }
 
-async function simulate(
-  { name, edit, faults, shards, works, store = 'sqlite' }: SimulatedMutant,
-  right: string,
-): Promise<Shown> {
+async function simulate(mutant: Named<SimulatedMutant>, right: string): Promise<Shown> {
+  const { name, faults, shards, works, store = 'sqlite' } = mutant;
   const mistaken = join(root, 'dist.sim', `${name}.cjs`);
-  await bundleWorlds({ outfile: mistaken, edit });
+  await bundleWorlds({ outfile: mistaken, edit: mutant });
   const aimed = faults === undefined ? [] : ['--faults', faults];
   const sharded = shards === undefined ? [] : ['--shards', String(shards)];
   const working = works === undefined ? [] : ['--works', works];
@@ -115,30 +113,28 @@ function sentenceOf(shown: Shown): string {
   return shown.rule ?? `it alone breaks no rule in ${seedsMax} worlds`;
 }
 
-/** Prints a line for each mutant; returns how many are red, or live for a reason. */
-async function simulateAll(all: readonly SimulatedMutant[]): Promise<number> {
+/** Prints a line for each mutant; returns how many are red. */
+async function simulateAll(all: readonly Named<SimulatedMutant>[]): Promise<number> {
   if (all.length === 0) return 0;
   const left = [...all];
-  let right = 0;
+  let red = 0;
   const rightBundle = join(root, 'dist.sim', 'without-mistake.cjs');
   await bundleWorlds({ outfile: rightBundle });
   const work = async () => {
     for (let mutant = left.shift(); mutant !== undefined; mutant = left.shift()) {
       const shown = await simulate(mutant, rightBundle);
-      const { name, livesBecause } = mutant;
       const isRed = shown.kind === 'ended' && shown.rule !== null;
-      if (shown.kind === 'ended' && isRed === (livesBecause === undefined)) right += 1;
-      const why = livesBecause === undefined ? '' : ` (${livesBecause})`;
-      process.stdout.write(`${isRed ? 'red  ' : 'green'} ${name}: ${sentenceOf(shown)}${why}\n`);
+      if (isRed) red += 1;
+      process.stdout.write(`${isRed ? 'red  ' : 'green'} ${mutant.name}: ${sentenceOf(shown)}\n`);
     }
   };
   await Promise.all(Array.from({ length: availableParallelism() }, work));
   rmSync(rightBundle, { force: true });
-  return right;
+  return red;
 }
 
 /** Returns how many are red. */
-function runTests(all: readonly Mutant[]): number {
+function runTests(all: readonly Named<Mutant>[]): number {
   if (all.length === 0) return 0;
   const tree = mkdtempSync(join(tmpdir(), 'dq-mutants-'));
   let red = 0;
@@ -166,7 +162,6 @@ function runTests(all: readonly Mutant[]): number {
   }
 }
 
-const simulatedMutants = [...ofSqlite, ...simulatedRedisMutants, ...simulatedJournalMutants];
 const names = process.argv.slice(2);
 const known = [...mutants, ...simulatedMutants, { name: 'simulated' }];
 const unknown = names.filter((name) => known.every((each) => each.name !== name));
@@ -180,5 +175,5 @@ const simulated = simulatedMutants.filter(({ name }) => isAll || names.includes(
 
 const red = runTests(chosen) + (await simulateAll(simulated));
 const green = chosen.length + simulated.length - red;
-process.stdout.write(`${red} as expected, ${green} not\n`);
+process.stdout.write(`${red} red, ${green} green\n`);
 process.exitCode = green === 0 ? 0 : 1;

@@ -5,7 +5,7 @@ import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { build, type Plugin } from 'esbuild';
 import { lineMark } from '../../test/sim/redis/line-notes.ts';
-import type { Edit } from '../mutants/mutants.ts';
+import type { Edit } from '../mutants/mistake.ts';
 
 export const root = resolve(import.meta.dirname, '../..');
 

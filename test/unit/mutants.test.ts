@@ -5,11 +5,8 @@ import { join, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { mutants } from '../../scripts/mutants/mutants.ts';
 import { type RunWorlds, shownBy } from '../../scripts/mutants/simulate.ts';
-import { simulatedMutants as ofSqlite } from '../../scripts/mutants/simulated.ts';
-import { simulatedJournalMutants } from '../../scripts/mutants/simulated-journal.ts';
-import { simulatedRedisMutants } from '../../scripts/mutants/simulated-redis.ts';
+import { simulatedMutants } from '../../scripts/mutants/simulated.ts';
 
-const simulatedMutants = [...ofSqlite, ...simulatedRedisMutants, ...simulatedJournalMutants];
 const root = resolve(import.meta.dirname, '../..');
 const read = (file: string) => readFileSync(join(root, file), 'utf8');
 
@@ -19,15 +16,15 @@ describe('mutants', () => {
     expect(new Set(names).size).toBe(names.length);
   });
 
-  it.each(mutants)('$name: its text occurs once, and its test exists', ({ edit, test }) => {
-    expect(read(edit.file).split(edit.text)).toHaveLength(2);
-    expect(edit.by).not.toBe(edit.text);
+  it.each(mutants)('$name: its text occurs once, and its test exists', ({ file, text, by, test }) => {
+    expect(read(file).split(text)).toHaveLength(2);
+    expect(by).not.toBe(text);
     expect(read(test.file).split(`'${test.title}`)).toHaveLength(2);
   });
 
-  it.each(simulatedMutants)('$name: its text occurs once', ({ edit }) => {
-    expect(read(edit.file).split(edit.text)).toHaveLength(2);
-    expect(edit.by).not.toBe(edit.text);
+  it.each(simulatedMutants)('$name: its text occurs once', ({ file, text, by }) => {
+    expect(read(file).split(text)).toHaveLength(2);
+    expect(by).not.toBe(text);
   });
 });
 
