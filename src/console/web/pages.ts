@@ -3,7 +3,7 @@
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { PageOf } from '../../contract/api/schema.ts';
-import { type CallError, get } from './api/call.ts';
+import { type CallError, get, type Query } from './api/call.ts';
 import { usePoll } from './api/poll.ts';
 
 export interface Pages<T> {
@@ -17,11 +17,7 @@ export interface Pages<T> {
 }
 
 /** `path` null: no call. */
-export function usePages<T>(
-  path: string | null,
-  query: Readonly<Record<string, string | undefined>>,
-  everyMs: number,
-): Pages<T> {
+export function usePages<T>(path: string | null, query: Query, everyMs: number): Pages<T> {
   const [further, setFurther] = useState<{ items: readonly T[]; next: string | null } | null>(null);
   const [error, setError] = useState<CallError | null>(null);
   // With further pages on the screen the first one stays as it is: rows must not move under the pointer.

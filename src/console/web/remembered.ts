@@ -8,9 +8,11 @@ export function recalled(name: string): string | null {
   }
 }
 
-export function remember(name: string, value: string): void {
+/** null forgets it. */
+export function remember(name: string, value: string | null): void {
   try {
-    localStorage.setItem(name, value);
+    if (value === null) localStorage.removeItem(name);
+    else localStorage.setItem(name, value);
   } catch {
     // Storage is forbidden.
   }

@@ -1,7 +1,7 @@
 // Maps paths to screens over the History API. Filters are in the query: each state of a page is a link.
 
 import { signal } from '@preact/signals';
-import { base } from './api/base.ts';
+import { base, type Query, queryText } from './api/call.ts';
 
 export interface Place {
   /** decoded segments: ['topics', 'order.close'] */
@@ -42,12 +42,8 @@ export function href(...path: readonly string[]): string {
   return `${base}/${path.map(encodeURIComponent).join('/')}`;
 }
 
-/** The same, with a query; empty values are left out. */
-export function hrefQuery(path: readonly string[], query: Readonly<Record<string, string>>): string {
-  const given = Object.entries(query).filter(([, value]) => value !== '');
-  const text = new URLSearchParams(given).toString();
-  return text === '' ? href(...path) : `${href(...path)}?${text}`;
-}
+/** The same, with a query. */
+export const hrefQuery = (path: readonly string[], query: Query): string => href(...path) + queryText(query);
 
 /** Address of the page that is shown. */
 let shown = location.href;
@@ -65,7 +61,7 @@ function move(to: string, replace: boolean): void {
 }
 
 /** Changes members of the query and stays on the page. */
-export function setQuery(change: Readonly<Record<string, string>>): void {
+export function setQuery(change: Query): void {
   const { path, query } = place.value;
   go(hrefQuery(path, { ...Object.fromEntries(query), ...change }), true);
 }

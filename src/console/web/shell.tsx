@@ -9,7 +9,7 @@ import type { SummaryJson } from '../../contract/api/stats.ts';
 import type { Scope } from '../../core/token.ts';
 import { build, signedOut } from './api/call.ts';
 import { usePoll } from './api/poll.ts';
-import { clockOffset, followClock, may, session, signOut, start, summary } from './api/session.ts';
+import { clockOffset, followClock, may, me, session, signOut, start, summary, topicCount } from './api/session.ts';
 import { clock, dots, relative, shortNumber, useSecond } from './format.ts';
 import { bindKeys, keysShown } from './keys.ts';
 import { KeysChoice, LanguageButton, ThemeButton } from './parts/choices.tsx';
@@ -161,8 +161,7 @@ function isCurrent(section: string): boolean {
 function countOf(section: string): number | undefined {
   const data = summary.value;
   if (data === null) return undefined;
-  const { active, paused, offline } = data.topics;
-  if (section === 'topics') return active + paused + offline || undefined;
+  if (section === 'topics') return topicCount(data) || undefined;
   return section === 'dead' ? data.states.dead || undefined : undefined;
 }
 
@@ -235,7 +234,7 @@ function Foot({ version, host, store, timezone }: MeJson) {
 
 /** What a phone has no space for: the other screens and the choices of this browser. */
 function More() {
-  const { value } = session;
+  const who = me();
   return (
     <>
       <Head title={t('more')} />
@@ -254,7 +253,7 @@ function More() {
           </Button>
         </div>
       </Card>
-      {value.kind === 'signed_in' ? <Foot {...value.me} /> : null}
+      {who === null ? null : <Foot {...who} />}
     </>
   );
 }

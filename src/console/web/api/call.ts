@@ -2,7 +2,10 @@
 // A reply 401 ends the session of the page; the shell then shows the sign-in.
 
 import { signal } from '@preact/signals';
-import { base } from './base.ts';
+import { recalled, remember } from '../remembered.ts';
+
+/** The path under which a proxy serves the console: '' or '/dq'. The server writes it into the page. */
+export const base = document.querySelector<HTMLMetaElement>('meta[name="dq-base"]')?.content ?? '';
 
 export interface FieldError {
   readonly field: string;
@@ -30,27 +33,14 @@ export class CallError extends Error {
 /** Daemons behind one proxy share its origin, and differ in the base path. */
 const keyName = `dq-key${base}`;
 
-function storedKey(): string | null {
-  try {
-    return localStorage.getItem(keyName);
-  } catch {
-    return null;
-  }
-}
-
-let key = storedKey();
+let key = recalled(keyName);
 
 export const hasKey = (): boolean => key !== null;
 
 /** null ends the page's half of the session. */
 export function setKey(next: string | null): void {
   key = next;
-  try {
-    if (next === null) localStorage.removeItem(keyName);
-    else localStorage.setItem(keyName, next);
-  } catch {
-    // Storage is forbidden: the session lasts as long as the page.
-  }
+  remember(keyName, next);
 }
 
 // A sign-in in another tab ends the session of this one, which goes on with the new one.
@@ -85,8 +75,8 @@ export class LastReply {
 
 export interface CallOptions {
   /** sent along, and renewed by the reply */
-  readonly last?: LastReply;
-  readonly query?: Readonly<Record<string, string | undefined>>;
+  readonly last?: LastReply | undefined;
+  readonly query?: Query | undefined;
   /** sent as JSON */
   readonly json?: unknown;
   /** sent as it is; needs contentType */
@@ -98,6 +88,9 @@ export interface CallOptions {
   readonly mayBeEarly?: boolean;
 }
 
+/** Absent and empty values are left out. */
+export type Query = Readonly<Record<string, string | undefined>>;
+
 /** Resolves to the reply's JSON. Rejects with CallError. */
 export async function call<T>(method: string, path: string, options: CallOptions = {}): Promise<T> {
   const headers: Record<string, string> = { ...options.headers };
@@ -105,7 +98,7 @@ export async function call<T>(method: string, path: string, options: CallOptions
   if (sent !== null) headers['x-dq-key'] = sent;
   const { last } = options;
   if (last !== undefined && last.etag !== null) headers['if-none-match'] = last.etag;
-  let body: string | Blob | undefined;
+  let body: string | Blob | null = null;
   if (options.json !== undefined) {
     body = JSON.stringify(options.json);
     headers['content-type'] = 'application/json';
@@ -117,13 +110,9 @@ export async function call<T>(method: string, path: string, options: CallOptions
   }
   let reply: Response;
   try {
-    reply = await fetch(base + path + queryText(options.query), {
-      method,
-      headers,
-      credentials: 'same-origin',
-      ...(body === undefined ? {} : { body }),
-      ...(options.signal === undefined ? {} : { signal: options.signal }),
-    });
+    const { signal = null } = options;
+    const url = base + path + queryText(options.query);
+    reply = await fetch(url, { method, headers, body, signal, credentials: 'same-origin' });
   } catch (error) {
     if ((error as Error).name === 'AbortError') throw error;
     throw new CallError(0, 'no_reply', 'dq does not answer');
@@ -150,20 +139,23 @@ export async function call<T>(method: string, path: string, options: CallOptions
   );
 }
 
-export const get = <T>(path: string, query: CallOptions['query'] = {}, last?: LastReply) =>
-  call<T>('GET', path, { query, ...(last === undefined ? {} : { last }) });
+export const get = <T>(path: string, query: Query = {}, last?: LastReply) =>
+  call<T>('GET', path, { query, last });
 
 /** Path of a topic's call: topicPath('a b', 'pause') = /v1/topics/a%20b/pause */
-export function topicPath(topic: string, ...rest: readonly string[]): string {
-  return ['/v1/topics', topic, ...rest]
-    .map((part, n) => (n === 0 ? part : encodeURIComponent(part)))
-    .join('/');
-}
+export const topicPath = (...parts: readonly string[]): string =>
+  ['/v1/topics', ...parts.map(encodeURIComponent)].join('/');
 
-function queryText(query: CallOptions['query']): string {
-  const given = Object.entries(query ?? {}).filter(([, value]) => value !== undefined && value !== '');
+/** With its question mark; '' without a value. */
+export function queryText(query: Query = {}): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== '');
   return given.length === 0 ? '' : `?${new URLSearchParams(given as [string, string][])}`;
 }
+
+/** The wait after so many failures of a call that is repeated: 1, 2, 4 … 15 s. */
+export const retryMs = (failures: number): number => Math.min(1_000 * 2 ** failures, 15_000);
+
+export const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 function readJson(text: string): unknown {
   try {

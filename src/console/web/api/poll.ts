@@ -1,8 +1,7 @@
-// Polls a call while the page is visible. After a failure it polls again after 1, 2, 4 … 15 s and keeps the
-// data of the last reply.
+// Polls a call while the page is visible. After a failure it keeps the data of the last reply.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { type CallError, get, LastReply } from './call.ts';
+import { type CallError, get, LastReply, type Query, retryMs } from './call.ts';
 
 export interface Polled<T> {
   /** null before the first reply */
@@ -18,7 +17,6 @@ export interface Polled<T> {
   readonly take: (data: T) => void;
 }
 
-const retryMsMax = 15_000;
 const all = new EventTarget();
 const nothing = { data: null, error: null, at: null, sentAt: null };
 
@@ -37,7 +35,7 @@ export function onRefreshAll(act: () => void): () => void {
 export function usePoll<T>(
   path: string | null,
   everyMs: number | ((data: T) => number),
-  query: Readonly<Record<string, string | undefined>> = {},
+  query: Query = {},
 ): Polled<T> {
   const [state, setState] = useState<Omit<Polled<T>, 'refresh' | 'take'>>(nothing);
   const refresh = useRef(() => {});
@@ -73,7 +71,7 @@ export function usePoll<T>(
         // take() has shown what is newer, and asked for the next call.
         if (!ended && taken.current === takenBefore) setState({ data, error: null, at: Date.now(), sentAt });
       } catch (error) {
-        waitMs = Math.min(1_000 * 2 ** failures, retryMsMax);
+        waitMs = retryMs(failures);
         failures += 1;
         if (!ended) setState((last) => ({ ...last, error: error as CallError }));
       }

@@ -2,10 +2,10 @@
 // on a machine without any token, the session "this machine".
 
 import { signal } from '@preact/signals';
-import type { MeJson } from '../../../contract/api/session.ts';
+import type { MeJson, SignedInJson } from '../../../contract/api/session.ts';
 import type { SummaryJson } from '../../../contract/api/stats.ts';
 import type { Scope } from '../../../core/token.ts';
-import { CallError, call, hasKey, setKey, signedOut } from './call.ts';
+import { CallError, call, hasKey, retryMs, setKey, signedOut, wait } from './call.ts';
 
 export type SessionState =
   | { readonly kind: 'starting' }
@@ -28,40 +28,39 @@ export function followClock(now: string, sentAt: number, receivedAt: number): vo
 /** Epoch ms by the daemon's clock. */
 export const daemonNow = (): number => Date.now() + clockOffset.value;
 
-export function may(scope: Scope): boolean {
-  const { value } = session;
-  if (value.kind !== 'signed_in') return false;
-  return value.me.scopes.includes(scope) || value.me.scopes.includes('admin');
-}
+/** What the session is; null: there is none. */
+export const me = (): MeJson | null => (session.value.kind === 'signed_in' ? session.value.me : null);
+
+export const may = (scope: Scope): boolean =>
+  me()?.scopes.some((one) => one === scope || one === 'admin') === true;
 
 /** Unit of the waits 2n+1, ms. */
-export function retryUnitMs(): number {
-  const { value } = session;
-  return value.kind === 'signed_in' ? value.me.retryUnitMs : 60_000;
-}
+export const retryUnitMs = (): number => me()?.retryUnitMs ?? 60_000;
 
 /** The brokers that a topic can name. */
-export function brokers(): MeJson['brokers'] {
-  const { value } = session;
-  return value.kind === 'signed_in' ? value.me.brokers : [];
-}
+export const brokers = (): MeJson['brokers'] => me()?.brokers ?? [];
+
+/** Address of the API in examples. */
+export const serverUrl = (): string => me()?.serverUrl ?? 'http://127.0.0.1:6789';
+
+/** Topics that are registered. */
+export const topicCount = ({ topics: { active, paused, offline } }: SummaryJson): number =>
+  active + paused + offline;
 
 /** Until every process has read a new session. */
 const newSessionMs = 1_200;
-const retryMsMax = 15_000;
 
-/** Begins the session of the page. While dq does not answer, it tries again after 1, 2, 4 … 15 s: the page
- *  may have been opened in a restart. */
+/** Begins the session of the page. While dq does not answer, it tries again: the page may have been opened in
+ *  a restart. */
 export async function start(): Promise<void> {
   const link = /^#in=(dql_[A-Za-z0-9_-]+)$/.exec(location.hash)?.[1];
   // The fragment is a secret: out of the address and the history before anything else.
   if (location.hash !== '') history.replaceState(null, '', location.pathname + location.search);
-  for (let waitMs = 1_000; ; waitMs = Math.min(2 * waitMs, retryMsMax)) {
+  for (let failures = 0; ; failures += 1) {
     await begin(link);
     const { value } = session;
-    if (value.kind !== 'signed_out' || value.error === null) return;
-    if (!isUnanswered(value.error)) return;
-    await new Promise((resolve) => setTimeout(resolve, waitMs));
+    if (value.kind !== 'signed_out' || !isUnanswered(value.error)) return;
+    await wait(retryMs(failures));
     // The user has signed in meanwhile, or has tried to.
     if (session.value !== value) return;
   }
@@ -80,7 +79,7 @@ async function begin(link: string | undefined): Promise<void> {
   try {
     await readMe();
   } catch (error) {
-    if (!(error instanceof CallError) || error.status !== 401) return show(error);
+    if (!isRejected(error)) return show(error);
     await signIn({}, true);
   }
 }
@@ -94,32 +93,33 @@ export async function signIn(by: { link?: string; token?: string }, silent = fal
   }
 }
 
-/** Signs in with a token that the page shows: the page stays, and while dq does not answer, it tries again
- *  after 1, 2, 4 … 15 s. Rejects when dq rejects the token. */
+/** Signs in with a token that the page shows: the page stays, and while dq does not answer, it tries again.
+ *  Rejects when dq rejects the token. */
 export async function signInAndStay(token: string): Promise<void> {
-  for (let waitMs = 1_000; ; waitMs = Math.min(2 * waitMs, retryMsMax)) {
+  for (let failures = 0; ; failures += 1) {
     try {
       return await beginSession({ token });
     } catch (error) {
       if (!isUnanswered(error)) throw error;
     }
-    await new Promise((resolve) => setTimeout(resolve, waitMs));
+    await wait(retryMs(failures));
   }
 }
 
 async function beginSession(by: { link?: string; token?: string }): Promise<void> {
-  const { key } = await call<{ key: string }>('POST', '/v1/session', { json: by });
+  const { key } = await call<SignedInJson>('POST', '/v1/session', { json: by });
   setKey(key);
   await readMe(true).catch(async (error: unknown) => {
-    if (!(error instanceof CallError) || error.status !== 401) throw error;
+    if (!isRejected(error)) throw error;
     // Another instance answers, or an older process: it reads new sessions once a second.
-    await new Promise((resolve) => setTimeout(resolve, newSessionMs));
+    await wait(newSessionMs);
     await readMe();
   });
 }
 
 const isUnanswered = (error: unknown): boolean =>
   error instanceof CallError && (error.status === 0 || error.status === 503);
+const isRejected = (error: unknown): boolean => error instanceof CallError && error.status === 401;
 
 export async function signOut(): Promise<void> {
   await call('DELETE', '/v1/session').catch(() => undefined);
@@ -137,10 +137,4 @@ async function readMe(mayBeEarly = false): Promise<void> {
 
 function show(error: unknown): void {
   session.value = { kind: 'signed_out', error: error instanceof CallError ? error : null };
-}
-
-/** Address of the API in examples. */
-export function serverUrl(): string {
-  const { value } = session;
-  return (value.kind === 'signed_in' ? value.me.serverUrl : null) ?? 'http://127.0.0.1:6789';
 }

@@ -6,7 +6,7 @@ import type { CreatedTokenJson, TokenJson } from '../../../contract/api/token.ts
 import type { Scope } from '../../../core/token.ts';
 import { CallError, call, replaceSession } from '../api/call.ts';
 import { type Polled, usePoll } from '../api/poll.ts';
-import { daemonNow, session, signInAndStay } from '../api/session.ts';
+import { daemonNow, me, signInAndStay } from '../api/session.ts';
 import { number, relative, useSecond } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { Check, Field, Form, Missing, useAction } from '../parts/form.tsx';
@@ -39,8 +39,7 @@ const lives = ['', '7d', '30d', '90d', '365d'] as const;
 
 export function Screen() {
   useSecond();
-  const { value: state } = session;
-  const isFirst = state.kind === 'signed_in' && !state.me.tokensExist;
+  const isFirst = me()?.tokensExist === false;
   const tokens = usePoll<{ items: readonly TokenJson[] }>('/v1/tokens', 10_000);
   const sessions = usePoll<{ items: readonly SessionJson[] }>('/v1/sessions', 10_000);
   const [isOpen, setOpen] = useState(false);

@@ -7,7 +7,7 @@ import { alertStates } from '../../../core/job.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
 import { CallError, call, get } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
-import { may, session } from '../api/session.ts';
+import { may, me } from '../api/session.ts';
 import { number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { Incidents, isOpen } from '../parts/incidents.tsx';
@@ -43,14 +43,14 @@ const colours: Readonly<Record<AlertJson['state'], Colour>> = {
 export function Screen() {
   const poll = usePoll<AlertsJson>('/v1/alerts', 5_000, { limit: '100' });
   const { data } = poll;
-  const { value } = session;
+  const { host } = me() ?? {};
   const hasChannel = data?.mail?.server !== false || data.mail.hooks.length > 0;
   const mayTest = may('admin') && hasChannel;
   return (
     <>
       <Head
         title={t('alerts')}
-        sub={value.kind === 'signed_in' ? t('alerts_sub', { host: value.me.host }) : undefined}
+        sub={host === undefined ? undefined : t('alerts_sub', { host })}
         actions={mayTest ? <Button onClick={askTest}>{t('send_test_mail')}…</Button> : undefined}
       />
       <LoadError error={poll.error} what={t('alerts')} retry={poll.refresh} />

@@ -4,7 +4,7 @@ import { useEffect } from 'preact/hooks';
 import type { DoctorJson } from '../../../contract/api/trial.ts';
 import { call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
-import { daemonNow, session } from '../api/session.ts';
+import { daemonNow, me } from '../api/session.ts';
 import { clock, duration, useSecond } from '../format.ts';
 import { useAction } from '../parts/form.tsx';
 import { List } from '../parts/list.tsx';
@@ -61,8 +61,7 @@ export function Screen() {
             t('doctor_sub')
           ) : (
             <>
-              {hostOf()}
-              {subOf(data)}
+              {me()?.host} · {subOf(data)}
             </>
           )
         }
@@ -77,11 +76,6 @@ export function Screen() {
       {data === null ? <Waiting error={poll.error} /> : <Findings run={data} />}
     </>
   );
-}
-
-function hostOf(): string {
-  const { value } = session;
-  return value.kind === 'signed_in' ? `${value.me.host} · ` : '';
 }
 
 function subOf({ state, startedAt, endedAt }: DoctorJson) {

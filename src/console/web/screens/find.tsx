@@ -24,7 +24,7 @@ interface Option {
   readonly job?: JobSummaryJson;
 }
 
-const pathOf = (query: FindQuery): string => hrefQuery([screenOf(query)], query as Record<string, string>);
+const pathOf = (query: FindQuery): string => hrefQuery([screenOf(query)], query);
 
 /** The query of the screen that is shown. */
 function shownQuery(): string {

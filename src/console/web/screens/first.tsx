@@ -5,7 +5,7 @@ import { useEffect, useState } from 'preact/hooks';
 import type { TrialJson } from '../../../contract/api/trial.ts';
 import { CallError, call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
-import { daemonNow, may, serverUrl, session, summary } from '../api/session.ts';
+import { daemonNow, may, me, serverUrl, summary, topicCount } from '../api/session.ts';
 import { duration, exactClock } from '../format.ts';
 import { useAction } from '../parts/form.tsx';
 import {
@@ -34,7 +34,7 @@ export function Screen() {
   );
   const trial = poll.data?.trial ?? null;
   const data = summary.value;
-  const isFirst = data !== null && data.topics.active + data.topics.paused + data.topics.offline === 0;
+  const isFirst = data !== null && topicCount(data) === 0;
   return (
     <>
       <Head
@@ -232,15 +232,15 @@ function OwnCode({ server }: { server: string }) {
 }
 
 function ConsoleAccess() {
-  const { value } = session;
-  if (value.kind !== 'signed_in' || !may('admin')) return null;
+  const who = me();
+  if (who === null || !may('admin')) return null;
   return (
     <Card title={t('console_access')}>
       <div class="body">
         <p class="sentence">
-          {t(value.me.tokensExist ? 'access_by_token' : 'access_without_token')}{' '}
-          <a href={href('access')}>{t(value.me.tokensExist ? 'access' : 'access_create')}</a>
-          {t(value.me.tokensExist ? 'full_stop' : 'access_before')}
+          {t(who.tokensExist ? 'access_by_token' : 'access_without_token')}{' '}
+          <a href={href('access')}>{t(who.tokensExist ? 'access' : 'access_create')}</a>
+          {t(who.tokensExist ? 'full_stop' : 'access_before')}
         </p>
       </div>
     </Card>

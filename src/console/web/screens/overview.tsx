@@ -6,11 +6,20 @@ import type { AlertsJson } from '../../../contract/api/alert.ts';
 import type { SeriesColumn, SeriesJson } from '../../../contract/api/series.ts';
 import type { SummaryJson, TopicAttentionJson } from '../../../contract/api/stats.ts';
 import { usePoll } from '../api/poll.ts';
-import { daemonNow, may, session, summary } from '../api/session.ts';
+import { daemonNow, may, me, summary, topicCount } from '../api/session.ts';
 import { Horizon } from '../charts/horizon.tsx';
 import { RangeChoice, rangeOf } from '../charts/range.tsx';
 import { Spark } from '../charts/spark.tsx';
-import { duration, number, percent, relative, shortNumber, useSecond, zone } from '../format.ts';
+import {
+  duration,
+  durationParts,
+  number,
+  percent,
+  relative,
+  shortNumber,
+  useSecond,
+  zone,
+} from '../format.ts';
 import { Incidents } from '../parts/incidents.tsx';
 import { List } from '../parts/list.tsx';
 import { askRequeue } from '../parts/operations.tsx';
@@ -41,8 +50,7 @@ import { askPause, askResume } from './topic-actions.tsx';
 
 export function Overview() {
   const { value } = summary;
-  if (value !== null && value.topics.active + value.topics.paused + value.topics.offline === 0)
-    return <FirstSteps />;
+  if (value !== null && topicCount(value) === 0) return <FirstSteps />;
   return <Figures data={value} />;
 }
 
@@ -100,12 +108,14 @@ function FirstSteps() {
   );
 }
 
-/** Of the newest recorded step that is over, per minute; null: none. */
+/** Of the steps that are over. */
+const finished = (series: SeriesJson | null, name: 'pushed' | 'delivered'): SeriesColumn =>
+  series === null ? [] : series.unfinished ? series[name].slice(0, -1) : series[name];
+
+/** Of the newest recorded step, per minute; null: none. */
 function newest(series: SeriesJson | null, name: 'pushed' | 'delivered'): number | null {
-  if (series === null) return null;
-  const values = series.unfinished ? series[name].slice(0, -1) : series[name];
-  const value = values.findLast((one) => one !== null) ?? null;
-  return value === null ? null : (value * 60) / series.step;
+  const value = finished(series, name).findLast((one) => one !== null) ?? null;
+  return series === null || value === null ? null : (value * 60) / series.step;
 }
 
 const perMinute = (value: number | null): string =>
@@ -145,7 +155,7 @@ function tilesOf(data: SummaryJson, series: SeriesJson | null): readonly TileFac
     },
     {
       name: 'lateness_p99',
-      ...(p99 === null ? { value: '–' } : splitUnit(duration(p99))),
+      ...(p99 === null ? { value: '–' } : durationParts(p99)),
       how:
         p50 === null || max === null
           ? t('no_attempts_5m')
@@ -157,15 +167,6 @@ function tilesOf(data: SummaryJson, series: SeriesJson | null): readonly TileFac
     { ...delayed, spark: spark('delayed', 'delayed') },
     { ...dead, spark: spark('dead', 'dead') },
   ];
-}
-
-const finished = (series: SeriesJson | null, name: 'delivered'): SeriesColumn =>
-  series === null ? [] : series.unfinished ? series[name].slice(0, -1) : series[name];
-
-/** "41 ms" → 41 and a small ms; "2 min 3 s" stays whole. */
-function splitUnit(text: string): { value: string; unit?: string } {
-  const parts = text.split(' ');
-  return parts.length === 2 ? { value: parts[0] ?? '', unit: parts[1] ?? '' } : { value: text };
 }
 
 function storedTiles({ states, today, oldestOverdueMs }: SummaryJson): [TileFacts, TileFacts, TileFacts] {
@@ -223,7 +224,8 @@ function tilesOfToday(data: SummaryJson): readonly TileFacts[] {
 /** Lines that a screen of 1280 × 800 has room for, below the totals. */
 const troublesShown = 5;
 
-function Troubles({ attention, attentionCount, topics }: SummaryJson) {
+function Troubles(data: SummaryJson) {
+  const { attention, attentionCount } = data;
   const [isWhole, setWhole] = useState(false);
   useSecond();
   const lines = isWhole ? attention : attention.slice(0, troublesShown);
@@ -233,7 +235,7 @@ function Troubles({ attention, attentionCount, topics }: SummaryJson) {
       note={attentionCount === 0 ? undefined : number(attentionCount)}
       end={
         <a class="btn plain s" href={href('topics')}>
-          {t('all_topics', { count: number(topics.active + topics.paused + topics.offline) })}
+          {t('all_topics', { count: number(topicCount(data)) })}
         </a>
       }
     >
@@ -394,9 +396,7 @@ const eventsShown = 6;
 
 /** Begins and ends of incidents, newest first. Sessions of some topics may not read them. */
 function RecentEvents() {
-  const { value } = session;
-  const isEvery = value.kind === 'signed_in' && value.me.topics.includes('*');
-  const path = isEvery && may('read') ? '/v1/alerts' : null;
+  const path = me()?.topics.includes('*') && may('read') ? '/v1/alerts' : null;
   const poll = usePoll<AlertsJson>(path, 15_000, { limit: '1' });
   if (path === null) return null;
   return (

@@ -5,7 +5,7 @@ import type { ReloadJson } from '../../../contract/api/daemon.ts';
 import type { ProcessJson } from '../../../contract/api/stats.ts';
 import { type CallError, call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
-import { daemonNow, may, session } from '../api/session.ts';
+import { daemonNow, may, me } from '../api/session.ts';
 import { bytes, clock, dots, duration, number, useSecond } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { List } from '../parts/list.tsx';
@@ -63,11 +63,10 @@ export function Screen() {
 }
 
 function subOf(processes: readonly ProcessJson[] | null, reload: ReloadJson | null): string {
-  const { value } = session;
   const generation = processes?.find(({ role }) => role === 'master')?.generation;
   const last = reload?.last ?? null;
   return dots(
-    value.kind === 'signed_in' && value.me.host,
+    me()?.host,
     generation !== undefined && t('generation_n', { n: generation }),
     last !== null &&
       last.outcome !== 'rejected' &&

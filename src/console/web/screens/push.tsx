@@ -7,7 +7,7 @@ import type { JobJson } from '../../../contract/api/job.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
 import { CallError, call, get, topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
-import { daemonNow, may, serverUrl, session } from '../api/session.ts';
+import { daemonNow, may, me, serverUrl } from '../api/session.ts';
 import { durationMs } from '../backoff-waits.ts';
 import { curlOf } from '../curl.ts';
 import { bytes, clock, relative, spoken } from '../format.ts';
@@ -414,13 +414,11 @@ function curlOfPush(draft: Draft): string {
   const { topic, contentType, body } = draft;
   const parameters = new URLSearchParams(parametersOf(draft)).toString();
   const path = topicPath(topic === '' ? 'TOPIC' : topic, 'jobs');
-  const { value } = session;
-  const needsToken = value.kind === 'signed_in' && value.me.tokensExist;
   return curlOf({
     method: 'POST',
     url: `${serverUrl()}${path}${parameters === '' ? '' : `?${parameters}`}`,
     headers: {
-      ...(needsToken ? { authorization: 'Bearer dqk_…' } : {}),
+      ...(me()?.tokensExist ? { authorization: 'Bearer dqk_…' } : {}),
       ...(contentType === '' ? {} : { 'content-type': contentType }),
     },
     body,
