@@ -6,16 +6,17 @@ import { refreshAll } from './api/poll.ts';
 import { copyText } from './parts/parts.tsx';
 import { recalled, remember } from './remembered.ts';
 import { go, href } from './router.ts';
+import type { Word } from './words/words.ts';
 
 /** After g. */
-export const screensByKey: Readonly<Record<string, readonly string[]>> = {
-  o: [],
-  t: ['topics'],
-  j: ['jobs'],
-  d: ['dead'],
-  p: ['push'],
-  s: ['processes'],
-  a: ['access'],
+export const screensByKey: Readonly<Record<string, { path: readonly string[]; title: Word }>> = {
+  o: { path: [], title: 'overview' },
+  t: { path: ['topics'], title: 'topics' },
+  j: { path: ['jobs'], title: 'jobs' },
+  d: { path: ['dead'], title: 'dead_letters' },
+  p: { path: ['push'], title: 'push_job' },
+  s: { path: ['processes'], title: 'processes' },
+  a: { path: ['access'], title: 'access' },
 };
 
 /** Keys of the screen that is shown, which sets and clears them. They come before those of every screen. */
@@ -63,7 +64,7 @@ export function bindKeys(): () => void {
     gAt = -afterGMs;
     const screen = wasG ? screensByKey[event.key] : undefined;
     const act = screenKeys.get(event.key) ?? everyScreen[event.key];
-    if (screen !== undefined) go(href(...screen));
+    if (screen !== undefined) go(href(...screen.path));
     else if (event.key === 'g') gAt = event.timeStamp;
     else if (act !== undefined) act();
     else return;

@@ -1,11 +1,45 @@
-// Confirmations: a dialog names object, number and consequence; its action repeats the verb. Focus returns to
-// the element that opened it, because it is a <dialog>.
+// Confirmations: a dialog names object, number and consequence; its action repeats the verb.
 
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { leaveCheck } from '../router.ts';
 import { t } from '../words/words.ts';
-import { Button, errorText, Failure } from './parts.tsx';
+import { Field, Form, useAction } from './form.tsx';
+import { Button, Failure } from './parts.tsx';
+
+/** Focus returns to the element that had it, because it is a <dialog>. */
+export function Modal({
+  title,
+  note,
+  look = '',
+  onClose,
+  children,
+}: {
+  title: string;
+  note?: string;
+  look?: string;
+  onClose: () => void;
+  children: (close: () => void) => ComponentChildren;
+}) {
+  const element = useRef<HTMLDialogElement>(null);
+  // Not a layout effect: a menu that asks closes first, and its button is where Escape returns the focus.
+  useEffect(() => element.current?.showModal(), []);
+  return (
+    <dialog
+      ref={element}
+      class={`dialog modal ${look}`.trim()}
+      aria-labelledby="dialog-title"
+      onClose={onClose}
+    >
+      <div class="top">
+        <h2 id="dialog-title">{title}</h2>
+        {note === undefined ? null : <p class="faint">{note}</p>}
+      </div>
+      {children(() => element.current?.close())}
+    </dialog>
+  );
+}
 
 export interface Question {
   readonly title: string;
@@ -41,72 +75,65 @@ export function DialogHost() {
 }
 
 function Dialog({ title, body, action, danger = false, keep, typed, input, run }: Question) {
-  const element = useRef<HTMLDialogElement>(null);
   const [value, setValue] = useState(input?.value ?? '');
-  const [error, setError] = useState<string | null>(null);
-  const [busy, setBusy] = useState(false);
-  // Not a layout effect: a menu that asks closes first, and its button is where Escape returns the focus.
-  useEffect(() => element.current?.showModal(), []);
-  const close = (): void => element.current?.close();
-  const act = async (): Promise<void> => {
-    setBusy(true);
-    try {
-      await run(value);
-      close();
-    } catch (problem) {
-      setError(errorText(problem));
-      setBusy(false);
-    }
+  const { busy, failure, run: begin } = useAction();
+  const isMissing = (typed !== undefined && value !== typed) || (input !== undefined && value === '');
+  const label = input?.label ?? typed;
+  const end = (): void => {
+    question.value = null;
   };
   return (
-    <dialog
-      ref={element}
-      class="dialog modal"
-      aria-labelledby="dialog-title"
-      onClose={() => {
-        question.value = null;
-      }}
-    >
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          void act();
-        }}
-      >
-        <div class="top">
-          <h2 id="dialog-title">{title}</h2>
-        </div>
-        <div class="body form one">
-          <div class="soft">{body}</div>
-          {typed === undefined && input === undefined ? null : (
-            <label>
-              {input?.label ?? typed}
-              <input
-                class="mono"
-                value={value}
-                autocomplete="off"
-                onInput={(event) => setValue(event.currentTarget.value)}
-              />
-              {input === undefined ? null : (
-                <small role="status">{input.preview?.(value) || input.hint}</small>
-              )}
-            </label>
-          )}
-          <Failure text={error} />
-        </div>
-        <div class="bottom">
-          <Button onClick={close}>{keep ?? t('cancel')}</Button>
-          <button
-            type="submit"
-            class={danger ? 'btn solid-danger' : 'btn main'}
-            disabled={
-              busy || (typed !== undefined && value !== typed) || (input !== undefined && value === '')
-            }
-          >
-            {action}
-          </button>
-        </div>
-      </form>
-    </dialog>
+    <Modal title={title} onClose={end}>
+      {(close) => (
+        <Form look="" onSend={() => begin(() => run(value).then(close))}>
+          <div class="body form one">
+            <div class="soft">{body}</div>
+            {label === undefined ? null : (
+              <Field label={label} value={value} onType={setValue}>
+                {input === undefined ? null : (
+                  <small role="status">{input.preview?.(value) || input.hint}</small>
+                )}
+              </Field>
+            )}
+            <Failure text={failure} />
+          </div>
+          <div class="bottom">
+            <Button onClick={close}>{keep ?? t('cancel')}</Button>
+            <button
+              type="submit"
+              class={danger ? 'btn solid-danger' : 'btn main'}
+              disabled={busy || isMissing}
+            >
+              {action}
+            </button>
+          </div>
+        </Form>
+      )}
+    </Modal>
   );
+}
+
+/** Asks before unsaved input is lost: by the page's dialog, and by the browser's where the tab is closed. */
+export function useLeaveCheck(isUnsaved: boolean): void {
+  // A layout effect: an effect runs after the next frame, and Back may come before it.
+  useLayoutEffect(() => {
+    if (!isUnsaved) return;
+    const onClose = (event: BeforeUnloadEvent): void => event.preventDefault();
+    leaveCheck.ask = (leave) => {
+      ask({
+        title: t('leave_question'),
+        body: t('leave_text'),
+        action: t('leave'),
+        keep: t('stay'),
+        danger: true,
+        run: async () => leave(),
+      });
+      return false;
+    };
+    addEventListener('beforeunload', onClose);
+    return () => {
+      leaveCheck.ask = () => true;
+      removeEventListener('beforeunload', onClose);
+    };
+  }, [isUnsaved]);
 }

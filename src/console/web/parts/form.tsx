@@ -1,14 +1,11 @@
-// Parts of forms: the form, its fields, a call with its failure, what dq says about a draft, and the question
-// before unsaved input is lost.
+// Parts of forms: the form, its fields, a call with its failure, and what dq says about a draft.
 
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useLayoutEffect, useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import { mistakeIn } from '../../../core/json-span.ts';
 import { CallError, call } from '../api/call.ts';
-import { leaveCheck } from '../router.ts';
 import { t } from '../words/words.ts';
-import { ask } from './dialog.tsx';
 import { errorText } from './parts.tsx';
 
 /** Enter in a field sends it, and nothing but `onSend` happens. */
@@ -224,31 +221,6 @@ export function usePreview<T>(path: string, draft: object | null, keeps = false)
 }
 
 const nothing = { data: null, error: null };
-
-/** Asks before unsaved input is lost: by the page's dialog, and by the browser's where the tab is closed. */
-export function useLeaveCheck(isUnsaved: boolean): void {
-  // A layout effect: an effect runs after the next frame, and Back may come before it.
-  useLayoutEffect(() => {
-    if (!isUnsaved) return;
-    const onClose = (event: BeforeUnloadEvent): void => event.preventDefault();
-    leaveCheck.ask = (leave) => {
-      ask({
-        title: t('leave_question'),
-        body: t('leave_text'),
-        action: t('leave'),
-        keep: t('stay'),
-        danger: true,
-        run: async () => leave(),
-      });
-      return false;
-    };
-    addEventListener('beforeunload', onClose);
-    return () => {
-      leaveCheck.ask = () => true;
-      removeEventListener('beforeunload', onClose);
-    };
-  }, [isUnsaved]);
-}
 
 /** What the fields of a dialog hold: they are drawn apart from the dialog that sends it. */
 export interface Draft<T> {

@@ -10,13 +10,13 @@ import { usePoll } from '../api/poll.ts';
 import { may, me } from '../api/session.ts';
 import { number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
+import { useAction } from '../parts/form.tsx';
 import { Incidents, isOpen } from '../parts/incidents.tsx';
 import { List } from '../parts/list.tsx';
 import {
   Button,
   Card,
   type Colour,
-  errorText,
   Failure,
   Head,
   JobLink,
@@ -91,7 +91,7 @@ function IncidentCard({ incidents }: { incidents: readonly IncidentJson[] }) {
 
 function Outbox({ first }: { first: AlertsJson }) {
   const [more, setMore] = useState<readonly PageOf<AlertJson>[]>([]);
-  const [error, setError] = useState<string | null>(null);
+  const { failure, run } = useAction();
   const wanted = place.value.query.get('state') ?? '';
   const all = [first, ...more].flatMap(({ items }) => items);
   const shown = all.filter(({ state }) => wanted === '' || state === wanted);
@@ -99,13 +99,8 @@ function Outbox({ first }: { first: AlertsJson }) {
   // Counted are the rows that are read: "100+" while there are more.
   const isWhole = nextCursor === null;
   const next = async (): Promise<void> => {
-    try {
-      const page = await get<PageOf<AlertJson>>('/v1/alerts', { limit: '100', cursor: nextCursor ?? '' });
-      setMore([...more, page]);
-      setError(null);
-    } catch (problem) {
-      setError(errorText(problem));
-    }
+    const page = await get<PageOf<AlertJson>>('/v1/alerts', { limit: '100', cursor: nextCursor ?? '' });
+    setMore([...more, page]);
   };
   return (
     <Card
@@ -134,8 +129,8 @@ function Outbox({ first }: { first: AlertsJson }) {
       }
     >
       <OutboxRows items={shown} />
-      <Failure text={error} place="nothing" />
-      <More next={nextCursor === null ? null : () => void next()} />
+      <Failure text={failure} place="nothing" />
+      <More next={nextCursor === null ? null : () => void run(next)} />
     </Card>
   );
 }

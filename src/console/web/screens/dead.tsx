@@ -14,6 +14,7 @@ import { dayOf, writeQuery } from '../find-query.ts';
 import { number, relative } from '../format.ts';
 import { screenKeys } from '../keys.ts';
 import { type Pages, usePages } from '../pages.ts';
+import { useAction } from '../parts/form.tsx';
 import { readable } from '../parts/json-view.tsx';
 import { List, PickBar, type Selection, useOpenRow, useSelection } from '../parts/list.tsx';
 import {
@@ -29,7 +30,6 @@ import {
   Choice,
   ClearFilters,
   Code,
-  errorText,
   Failure,
   Head,
   JobLink,
@@ -320,7 +320,7 @@ function useActions(
   { pages, filter, count, found, most }: LettersProps,
   { chosen, isAll, clear }: Selection<DeadLetterJson>,
 ) {
-  const [failure, setFailure] = useState<string | null>(null);
+  const { failure, run } = useAction();
   const topics = new Set(chosen.map(({ topic }) => topic));
   const oneTopic = topics.size === 1 ? chosen[0]?.topic : undefined;
   const requeue = (): void => {
@@ -328,14 +328,11 @@ function useActions(
     if (isAll) askRequeue([filter], filter.topic, found, found ?? most);
     else if (chosen.length > directMax) askRequeue(namedFilters(chosen), oneTopic, chosen.length);
     else
-      requeueNamed(chosen)
-        .then((requeued) => {
-          setFailure(null);
-          toast(t('toast_requeued', { count: number(requeued) }));
-          clear();
-          pages.refresh();
-        })
-        .catch((error: unknown) => setFailure(errorText(error)));
+      void run(async () => {
+        toast(t('toast_requeued', { count: number(await requeueNamed(chosen)) }));
+        clear();
+        pages.refresh();
+      });
   };
   const purge = (): void => {
     if (isAll) askPurge([filter], filter.topic, count);

@@ -8,6 +8,7 @@ import type { PageOf } from '../../../contract/api/schema.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
 import { get } from '../api/call.ts';
 import { type FindQuery, isSearchable, readQuery, screenOf, writeQuery } from '../find-query.ts';
+import { Form } from '../parts/form.tsx';
 import { Icon, JobState } from '../parts/parts.tsx';
 import { go, href, hrefQuery, place } from '../router.ts';
 import { t } from '../words/words.ts';
@@ -89,10 +90,9 @@ export function FindBox() {
   };
   return (
     <search class="find">
-      <form
-        class="plain"
-        onSubmit={(event) => {
-          event.preventDefault();
+      <Form
+        look="plain"
+        onSend={() => {
           const to = options[at]?.to ?? targetOf(text, options);
           if (to !== null) follow(to);
         }}
@@ -118,7 +118,7 @@ export function FindBox() {
           onKeyDown={onKey}
         />
         <kbd>/</kbd>
-      </form>
+      </Form>
       <Options options={isListed ? options : []} at={at} follow={follow} />
     </search>
   );

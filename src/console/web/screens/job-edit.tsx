@@ -4,8 +4,8 @@
 import { useMemo, useState } from 'preact/hooks';
 import type { JobJson } from '../../../contract/api/job.ts';
 import { CallError, call, topicPath } from '../api/call.ts';
-import { ask } from '../parts/dialog.tsx';
-import { BodyField, Check, Form, jsonMistake, useAction, useLeaveCheck } from '../parts/form.tsx';
+import { ask, useLeaveCheck } from '../parts/dialog.tsx';
+import { BodyField, Check, Form, jsonMistake, useAction } from '../parts/form.tsx';
 import { formatted } from '../parts/json-view.tsx';
 import { Button, Card, Code, Failure, toast } from '../parts/parts.tsx';
 import { t } from '../words/words.ts';

@@ -13,7 +13,7 @@ import { usePoll } from '../api/poll.ts';
 import { may } from '../api/session.ts';
 import { relative, spoken, useSecond, zone, zoneClock } from '../format.ts';
 import { usePages } from '../pages.ts';
-import { ask } from '../parts/dialog.tsx';
+import { ask, useLeaveCheck } from '../parts/dialog.tsx';
 import {
   BodyField,
   Check,
@@ -22,7 +22,6 @@ import {
   Input,
   jsonMistake,
   Missing,
-  useLeaveCheck,
   usePreview,
   Wrong,
 } from '../parts/form.tsx';

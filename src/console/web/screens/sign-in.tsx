@@ -3,8 +3,12 @@
 import { useState } from 'preact/hooks';
 import type { CallError } from '../api/call.ts';
 import { signIn } from '../api/session.ts';
-import { Code, errorText } from '../parts/parts.tsx';
+import { Form } from '../parts/form.tsx';
+import { Code, errorText, Failure } from '../parts/parts.tsx';
 import { t } from '../words/words.ts';
+
+const failureOf = (error: CallError): string =>
+  error.status === 0 ? t('no_reply') : t('sign_in_refused', { detail: errorText(error) });
 
 /** `ended`: there was a session on this page. */
 export function SignIn({ error, ended }: { error: CallError | null; ended: boolean }) {
@@ -19,13 +23,7 @@ export function SignIn({ error, ended }: { error: CallError | null; ended: boole
           dq
         </div>
         <section class="card">
-          <form
-            class="form one"
-            onSubmit={(event) => {
-              event.preventDefault();
-              void signIn({ token: token.trim() });
-            }}
-          >
+          <Form look="form one" onSend={() => signIn({ token: token.trim() })}>
             <h1>{t('sign_in')}</h1>
             {ended ? <p class="soft">{t('signed_out_note')}</p> : null}
             <p class="soft">{t('sign_in_link_hint')}</p>
@@ -41,15 +39,11 @@ export function SignIn({ error, ended }: { error: CallError | null; ended: boole
                 onInput={(event) => setToken(event.currentTarget.value)}
               />
             </label>
-            {error === null ? null : (
-              <p class="wrong" role="alert">
-                {error.status === 0 ? t('no_reply') : t('sign_in_refused', { detail: errorText(error) })}
-              </p>
-            )}
+            <Failure text={error === null ? null : failureOf(error)} />
             <button type="submit" class="btn main" disabled={token.trim() === ''}>
               {t('sign_in')}
             </button>
-          </form>
+          </Form>
         </section>
       </main>
     </div>

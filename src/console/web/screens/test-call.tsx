@@ -1,10 +1,11 @@
 // Test call: one real request of a topic, or of a draft of its settings. dq stores and counts nothing. A button
 // with a dialog on the page of the topic, and a card beside its settings.
 
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import type { TestCallJson } from '../../../contract/api/test-call.ts';
 import { CallError, call, topicPath } from '../api/call.ts';
-import { duration, number } from '../format.ts';
+import { dots, duration, number } from '../format.ts';
+import { Modal } from '../parts/dialog.tsx';
 import { Field, Form, useAction } from '../parts/form.tsx';
 import { Button, Card, Code, errorText, Failure, Icon, Pill } from '../parts/parts.tsx';
 import { t, wordOf } from '../words/words.ts';
@@ -31,21 +32,24 @@ function TestCallDialog({
   isMessage: boolean;
   onClose: () => void;
 }) {
-  const element = useRef<HTMLDialogElement>(null);
-  useEffect(() => element.current?.showModal(), []);
   return (
-    <dialog ref={element} class="dialog modal test-call" aria-labelledby="test-call-title" onClose={onClose}>
-      <div class="top">
-        <h2 id="test-call-title">{t(isMessage ? 'test_message_of' : 'test_call_of', { topic })}</h2>
-        <p class="faint">{t(isMessage ? 'test_message_note' : 'test_call_note')}</p>
-      </div>
-      <div class="body">
-        <TestCall topic={topic} isMessage={isMessage} draft={() => null} />
-      </div>
-      <div class="bottom">
-        <Button onClick={() => element.current?.close()}>{t('close')}</Button>
-      </div>
-    </dialog>
+    <Modal
+      title={t(isMessage ? 'test_message_of' : 'test_call_of', { topic })}
+      note={t(isMessage ? 'test_message_note' : 'test_call_note')}
+      look="test-call"
+      onClose={onClose}
+    >
+      {(close) => (
+        <>
+          <div class="body">
+            <TestCall topic={topic} isMessage={isMessage} draft={() => null} />
+          </div>
+          <div class="bottom">
+            <Button onClick={close}>{t('close')}</Button>
+          </div>
+        </>
+      )}
+    </Modal>
   );
 }
 
@@ -83,10 +87,8 @@ function TestCall({ topic, isMessage, draft, runs = 0 }: TestCallProps) {
     run(async () => {
       setResult(null);
       const changed = draft();
-      const json = {
-        ...{ body, contentType: type.trim() === '' ? null : type.trim() },
-        ...(changed === null ? {} : { draft: changed }),
-      };
+      const contentType = type.trim() === '' ? null : type.trim();
+      const json = { body, contentType, ...(changed === null ? {} : { draft: changed }) };
       setResult(await call<TestCallJson>('POST', topicPath(topic, 'test-call'), { json }));
     });
   useEffect(() => {
@@ -177,10 +179,9 @@ const phaseWords = {
 
 /** "dns 1 · connect 3 · tls 19 · first byte 50": without phases that did not take place. */
 function phasesText(phases: TestCallJson['phases']): string {
-  return Object.entries(phaseWords)
-    .flatMap(([name, word]) => {
-      const ms = phases[name as keyof typeof phaseWords];
-      return ms === null ? [] : [`${t(word)} ${number(ms)}`];
-    })
-    .join(' · ');
+  const texts = Object.entries(phaseWords).map(([name, word]) => {
+    const ms = phases[name as keyof typeof phaseWords];
+    return ms !== null && `${t(word)} ${number(ms)}`;
+  });
+  return dots(...texts);
 }

@@ -12,8 +12,8 @@ import { brokers, retryUnitMs } from '../api/session.ts';
 import { waitsOf } from '../backoff-waits.ts';
 import { Ladder } from '../charts/ladder.tsx';
 import { dots, duration } from '../format.ts';
-import { ask } from '../parts/dialog.tsx';
-import { Field, Form, Missing, requiredLabel, useLeaveCheck, usePreview } from '../parts/form.tsx';
+import { ask, useLeaveCheck } from '../parts/dialog.tsx';
+import { Field, Form, Missing, requiredLabel, usePreview } from '../parts/form.tsx';
 import {
   Button,
   Card,
