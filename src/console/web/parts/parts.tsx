@@ -10,7 +10,7 @@ import { CallError } from '../api/call.ts';
 import type { Polled } from '../api/poll.ts';
 import { may, summary } from '../api/session.ts';
 import { number, shortNumber } from '../format.ts';
-import { href, hrefQuery, setQuery } from '../router.ts';
+import { href, hrefQuery, place, setQuery } from '../router.ts';
 import { serverText, t, type Word } from '../words/words.ts';
 
 export function Icon({ name, small = false }: { name: string; small?: boolean }) {
@@ -404,6 +404,31 @@ export function TextChip({
     </label>
   );
 }
+
+/** A filter of the address that is typed. `clears`: the one that it replaces. */
+export const QueryText = ({
+  name,
+  clears,
+  ...chip
+}: Pick<Parameters<typeof TextChip>[0], 'label' | 'placeholder'> & { name: string; clears?: string }) => (
+  <TextChip
+    {...chip}
+    value={place.value.query.get(name) ?? ''}
+    onChange={(value) => setQuery({ ...(clears === undefined ? {} : { [clears]: '' }), [name]: value })}
+  />
+);
+
+/** A filter of the address that is chosen. */
+export const QueryChoice = ({
+  name,
+  ...choice
+}: Pick<Parameters<typeof Choice<string>>[0], 'label' | 'options'> & { name: string }) => (
+  <Choice
+    {...choice}
+    value={place.value.query.get(name) ?? ''}
+    onChoose={(value) => setQuery({ [name]: value })}
+  />
+);
 
 /** Clears these members of the query. `isShown`: one of them is set. */
 export function ClearFilters({

@@ -23,8 +23,9 @@ import {
   JobLink,
   More,
   Pill,
+  QueryChoice,
+  QueryText,
   Strip,
-  TextChip,
   TopicLink,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
@@ -80,20 +81,12 @@ export function Screen() {
       <section class="card">
         <header>
           <div class="fields">
-            <TextChip
-              label={t('audit_actor')}
-              value={filter.actor}
-              onChange={(actor) => setQuery({ actor })}
-            />
-            <TextChip label={t('topic')} value={filter.topic} onChange={(topic) => setQuery({ topic })} />
-            <Choice
+            <QueryText name="actor" label={t('audit_actor')} />
+            <QueryText name="topic" label={t('topic')} />
+            <QueryChoice
+              name="action"
               label={t('audit_action')}
-              value={filter.action}
-              options={[
-                ['', t('any')],
-                ...actions.map((one): readonly [string, string] => [one, actionName(one)]),
-              ]}
-              onChoose={(action) => setQuery({ action })}
+              options={[['', t('any')], ...actions.map((one) => [one, actionName(one)] as const)]}
             />
             <Choice
               label={t('attempt_time')}

@@ -13,7 +13,7 @@ import { daemonNow, may, summary } from '../api/session.ts';
 import { dayOf, writeQuery } from '../find-query.ts';
 import { number, relative } from '../format.ts';
 import { screenKeys } from '../keys.ts';
-import { type Pages, usePages } from '../pages.ts';
+import { usePages } from '../pages.ts';
 import { useAction } from '../parts/form.tsx';
 import { readable } from '../parts/json-view.tsx';
 import { List, PickBar, type Selection, useOpenRow, useSelection } from '../parts/list.tsx';
@@ -27,7 +27,6 @@ import {
 import {
   Button,
   Card,
-  Choice,
   ClearFilters,
   Code,
   Failure,
@@ -35,13 +34,14 @@ import {
   JobLink,
   LeftOut,
   LoadError,
-  TextChip,
+  QueryChoice,
+  QueryText,
   TopicLink,
   toast,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { Views } from '../parts/views.tsx';
-import { hrefQuery, place, setQuery } from '../router.ts';
+import { hrefQuery, place } from '../router.ts';
 import { t } from '../words/words.ts';
 
 const hourMs = 3_600_000;
@@ -74,61 +74,62 @@ function useFilter() {
   // The find box may add these. An action on all that match would reach more jobs than the query names.
   const [id, idPrefix, body, due] = [of('id'), of('idPrefix'), of('body'), of('due')];
   const unapplied = writeQuery({ id, idPrefix, body, due });
-  return { given, age, filter, unapplied, isFiltered: Object.keys(filter).length > 0 || unapplied !== '' };
+  return { filter, unapplied, isFiltered: Object.keys(filter).length > 0 || unapplied !== '' };
 }
 
-export function Screen() {
-  const { given, age, filter, unapplied, isFiltered } = useFilter();
+/** The dead letters that match the address, and how many they are; null: not known. */
+function useDead() {
+  const filtered = useFilter();
+  const { filter, isFiltered } = filtered;
   const pages = usePages<DeadLetterJson>('/v1/dead', { ...filter, limit: '50' }, 5_000);
-  const groups = usePoll<DeadGroupsJson>('/v1/dead/groups', 10_000);
+  const groups = usePoll<DeadGroupsJson>('/v1/dead/groups', 10_000).data;
   const total = summary.value?.states.dead ?? null;
-  const count = isFiltered ? countIn(groups.data, filter) : total;
-  // The list knows the number, too, where it shows all that match. A purge asks for the word then.
-  const found = count ?? (pages.more === null ? (pages.items?.length ?? null) : null);
-  // Dead letters of the topic at any time: no filter names more.
-  const most = countIn(groups.data, topicOf(filter)) ?? total;
+  const count = isFiltered ? countIn(groups, filter) : total;
+  return {
+    ...filtered,
+    pages,
+    groups,
+    count,
+    /** The list knows the number, too, where it shows all that match. A purge asks for the word then. */
+    found: count ?? (pages.more === null ? (pages.items?.length ?? null) : null),
+    /** Of the topic at any time: no filter names more. */
+    most: countIn(groups, filter.topic === undefined ? {} : { topic: filter.topic }) ?? total,
+  };
+}
+
+type Dead = ReturnType<typeof useDead>;
+
+export function Screen() {
+  const dead = useDead();
+  const { pages, groups, unapplied, count } = dead;
   const mayAct = may('operate') && unapplied === '' && pages.items !== null && pages.items.length > 0;
   return (
     <>
       <Head
         title={t('dead_letters')}
         sub={t('dead_sub')}
-        actions={mayAct ? <Actions {...{ filter, isFiltered, count, found, most }} /> : undefined}
+        actions={mayAct ? <Actions {...dead} /> : undefined}
       />
       <RunningOperations />
-      {groups.data === null || groups.data.groups.length === 0 ? null : <Causes {...groups.data} />}
+      {groups === null || groups.groups.length === 0 ? null : <Causes {...groups} />}
       <LoadError error={pages.error} what={t('dead_letters')} retry={pages.refresh} />
       <LeftOut missing={pages.missing} />
       <section class="card">
         <Views list="dead" today={{ age: 'today' }} />
         <header>
-          <Filters given={given} age={age} isFiltered={isFiltered} />
+          <Filters {...dead} />
           {count === null ? null : (
             <span class="end note desk">{t('matches', { count: number(count) })}</span>
           )}
         </header>
         <Failure text={unapplied === '' ? null : t('dead_unapplied', { query: unapplied })} place="nothing" />
-        <Letters
-          pages={pages}
-          empty={t(isFiltered ? 'dead_no_match' : 'dead_none')}
-          filter={filter}
-          isWhole={unapplied === ''}
-          count={count}
-          found={found}
-          most={most}
-        />
+        <Letters {...dead} />
       </section>
     </>
   );
 }
 
-function Actions({
-  filter,
-  isFiltered,
-  count,
-  found,
-  most,
-}: Pick<LettersProps, 'filter' | 'count' | 'found' | 'most'> & { isFiltered: boolean }) {
+function Actions({ filter, isFiltered, count, found, most }: Dead) {
   return (
     <>
       <Button look="desk" onClick={() => askRequeueByTime(filter, most)}>
@@ -144,46 +145,29 @@ function Actions({
   );
 }
 
-function Filters({ given, age, isFiltered }: Omit<ReturnType<typeof useFilter>, 'filter' | 'unapplied'>) {
-  const anyOr = (codes: readonly string[]) =>
-    [['', t('any')], ...codes.map((code) => [code, code] as const)] as const;
+function Filters({ filter, isFiltered }: Dead) {
+  const any = ['', t('any')] as const;
+  const anyOr = (codes: readonly string[]) => [any, ...codes.map((code) => [code, code] as const)];
+  const times = [
+    any,
+    ['today', t('today')],
+    ['1h', t('last_hour')],
+    ['24h', t('last_day')],
+    ['7d', t('last_week')],
+  ] as const;
   return (
     <div class="fields">
-      <TextChip label={t('filter_topic')} value={given.topic} onChange={(topic) => setQuery({ topic })} />
-      {given.reason === '' ? null : (
-        <Choice
-          label={t('dead_because')}
-          value={given.reason}
-          options={anyOr(buryReasons)}
-          onChoose={(reason) => setQuery({ reason })}
-        />
+      <QueryText name="topic" label={t('filter_topic')} />
+      {filter.reason === undefined ? null : (
+        <QueryChoice name="reason" label={t('dead_because')} options={anyOr(buryReasons)} />
       )}
-      <Choice
-        label={t('filter_reason')}
-        value={given.lastReason}
-        options={anyOr(attemptReasons)}
-        onChoose={(lastReason) => setQuery({ lastReason })}
-      />
-      <TextChip label={t('filter_status')} value={given.status} onChange={(status) => setQuery({ status })} />
-      <Choice
-        label={t('filter_time')}
-        value={age}
-        options={[
-          ['', t('any')],
-          ['today', t('today')],
-          ['1h', t('last_hour')],
-          ['24h', t('last_day')],
-          ['7d', t('last_week')],
-        ]}
-        onChoose={(value) => setQuery({ age: value })}
-      />
+      <QueryChoice name="lastReason" label={t('filter_reason')} options={anyOr(attemptReasons)} />
+      <QueryText name="status" label={t('filter_status')} />
+      <QueryChoice name="age" label={t('filter_time')} options={times} />
       <ClearFilters names="topic reason lastReason status age id idPrefix body due" isShown={isFiltered} />
     </div>
   );
 }
-
-const topicOf = ({ topic }: OperationFilterInput): OperationFilterInput =>
-  topic === undefined ? {} : { topic };
 
 /** The number of dead letters of a filter; null: the groups do not tell it. */
 function countIn(groups: DeadGroupsJson | null, filter: OperationFilterInput) {
@@ -302,22 +286,9 @@ async function requeueNamed(jobs: readonly DeadLetterJson[]): Promise<number> {
   return requeued;
 }
 
-interface LettersProps {
-  readonly pages: Pages<DeadLetterJson>;
-  readonly empty: string;
-  readonly filter: OperationFilterInput;
-  /** whether the filter is all that the address names */
-  readonly isWhole: boolean;
-  readonly count: number | null;
-  /** as `count`, or as the list shows */
-  readonly found: number | null;
-  /** No filter of the topic names more; null: not known. */
-  readonly most: number | null;
-}
-
 /** The actions on the selected dead letters. */
 function useActions(
-  { pages, filter, count, found, most }: LettersProps,
+  { pages, filter, count, found, most }: Dead,
   { chosen, isAll, clear }: Selection<DeadLetterJson>,
 ) {
   const { failure, run } = useAction();
@@ -341,11 +312,11 @@ function useActions(
   return { failure, requeue, purge };
 }
 
-function Letters(props: LettersProps) {
-  const { pages, empty, filter, isWhole, count } = props;
+function Letters(dead: Dead) {
+  const { pages, filter, unapplied, isFiltered, count } = dead;
   const selection = useSelection(pages.items ?? [], keyOf, filter);
   const { chosen, isAll } = selection;
-  const { failure, requeue, purge } = useActions(props, selection);
+  const { failure, requeue, purge } = useActions(dead, selection);
   const { isOpen, opener } = useOpenRow();
   // A layout effect: an effect runs after the next frame, and until then the keys would act on the rows that
   // were selected before.
@@ -361,7 +332,7 @@ function Letters(props: LettersProps) {
   return (
     <>
       <Failure text={failure} place="nothing" />
-      <PickBar selection={selection} allText={isWhole ? allText : null}>
+      <PickBar selection={selection} allText={unapplied === '' ? allText : null}>
         <Button look="s" icon="redo" onClick={requeue}>
           {t('requeue')}
           {isAll || chosen.length > directMax ? '…' : ''}
@@ -373,7 +344,7 @@ function Letters(props: LettersProps) {
       <List
         items={pages.items}
         error={pages.error}
-        empty={empty}
+        empty={t(isFiltered ? 'dead_no_match' : 'dead_none')}
         more={pages.more}
         keyOf={keyOf}
         detail={(job) => (isOpen(keyOf(job)) ? <Code>{readable(job.replyExcerpt)}</Code> : null)}

@@ -14,7 +14,6 @@ import { List, PickBar, type Selection, useSelection } from '../parts/list.tsx';
 import { askJobs, namedFilters, RunningOperations, start, verbsOf } from '../parts/operations.tsx';
 import {
   Button,
-  Choice,
   ClearFilters,
   errorText,
   Failure,
@@ -24,7 +23,8 @@ import {
   LeftOut,
   LoadError,
   More,
-  TextChip,
+  QueryChoice,
+  QueryText,
   TopicLink,
   toast,
 } from '../parts/parts.tsx';
@@ -62,22 +62,18 @@ function useFilter(topic: string | null) {
   const isScan = part.idPrefix !== '' || part.body !== '';
   const own = topic === null ? filter.topic : '';
   const isFiltered = isScan || [due, filter.state, filter.id, own].some((value) => value !== '');
-  return { filter, due, range, part, isScan, isFiltered };
+  return { topic, filter, range, part, isScan, isFiltered };
 }
+
+type Filter = ReturnType<typeof useFilter>;
 
 /** `topic` not null: the jobs of one topic, on its page. */
 export function JobList({ topic }: { topic: string | null }) {
   const given = useFilter(topic);
   const { filter, range, part, isScan } = given;
-  const scanned = { ...filter, id: '', ...part, ...range };
-  const scan = useScan(
-    isScan ? Object.fromEntries(Object.entries(scanned).filter(([, value]) => value !== '')) : null,
-  );
-  const list = usePages<JobSummaryJson>(
-    isScan ? null : '/v1/jobs',
-    { ...filter, ...range, limit: '50' },
-    5_000,
-  );
+  const scan = useScan(isScan ? { ...filter, id: '', ...part, ...range } : null);
+  const query = { ...filter, ...range, limit: '50' };
+  const list = usePages<JobSummaryJson>(isScan ? null : '/v1/jobs', query, 5_000);
   const pages = isScan ? scan : list;
   const goesOn = scan.progress.isRunning || scan.more !== null;
   const found = scan.items === null ? null : number(scan.items.length);
@@ -89,7 +85,7 @@ export function JobList({ topic }: { topic: string | null }) {
       <section class="card">
         {topic === null ? <Views list="jobs" today={{ due: 'today' }} /> : null}
         <header>
-          <Filters topic={topic} {...given} />
+          <Filters {...given} />
           {isScan && found !== null ? (
             <span class="end note">{t(goesOn ? 'found_so_far' : 'found_all', { count: found })}</span>
           ) : null}
@@ -116,45 +112,22 @@ export function JobList({ topic }: { topic: string | null }) {
   );
 }
 
-function Filters({
-  topic,
-  filter,
-  due,
-  part,
-  isScan,
-  isFiltered,
-}: ReturnType<typeof useFilter> & { topic: string | null }) {
+function Filters({ topic, isScan, isFiltered }: Filter) {
   return (
     <div class="fields">
-      {topic !== null ? null : (
-        <TextChip label={t('topic')} value={filter.topic} onChange={(value) => setQuery({ topic: value })} />
-      )}
-      <Choice
+      {topic === null ? <QueryText name="topic" label={t('topic')} /> : null}
+      <QueryChoice
+        name="state"
         label={t('state')}
-        value={filter.state}
         options={[
-          ['', t('state_live')] as const,
+          ['', t('state_live')],
           ...[...jobStates, ...endStates].map((state) => [state, t(`job_${state}`)] as const),
         ]}
-        onChoose={(state) => setQuery({ state })}
       />
-      {isScan ? null : <TextChip label={t('job_id')} value={filter.id} onChange={(id) => setQuery({ id })} />}
-      <TextChip
-        label={t('id_begins')}
-        value={part.idPrefix}
-        onChange={(idPrefix) => setQuery({ idPrefix, id: '' })}
-      />
-      <TextChip
-        label={t('body_contains')}
-        value={part.body}
-        onChange={(body) => setQuery({ body, id: '' })}
-      />
-      <TextChip
-        label={t('due_chip')}
-        value={due}
-        placeholder={t('due_placeholder')}
-        onChange={(value) => setQuery({ due: value })}
-      />
+      {isScan ? null : <QueryText name="id" label={t('job_id')} />}
+      <QueryText name="idPrefix" label={t('id_begins')} clears="id" />
+      <QueryText name="body" label={t('body_contains')} clears="id" />
+      <QueryText name="due" label={t('due_chip')} placeholder={t('due_placeholder')} />
       <ClearFilters names="topic state id idPrefix body due" isShown={isFiltered} />
     </div>
   );

@@ -4,8 +4,9 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { JobJson } from '../../../contract/api/job.ts';
+import type { PushResultJson } from '../../../contract/api/push.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
-import { CallError, call, get, topicPath } from '../api/call.ts';
+import { CallError, call, get, type Query, queryText, topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may, me, serverUrl } from '../api/session.ts';
 import { durationMs } from '../backoff-waits.ts';
@@ -32,49 +33,29 @@ import { t } from '../words/words.ts';
 import { dueOf } from './topic-actions.tsx';
 
 type When = 'default' | 'in' | 'at';
+/** Optional ones, with their labels and hints. */
 const optionFields = [
   ['deadline', 'deadline', 'deadline_hint'],
   ['maxAttempts', 'field_maxAttempts', 'topic_default'],
   ['backoff', 'field_backoff', 'topic_default'],
 ] as const;
-type Options = Readonly<Record<(typeof optionFields)[number][0], string>>;
 const modes = ['replace', 'keep', 'reject'] as const;
 
-/** What the form has. */
-interface Draft extends Options {
-  readonly topic: string;
-  readonly id: string;
-  readonly when: When;
-  readonly delay: string;
-  readonly at: string;
-  readonly mode: (typeof modes)[number];
-  readonly contentType: string;
-  readonly body: string;
-}
-
-const empty: Draft = {
+/** What the form has when it begins. */
+const empty = {
   topic: '',
   id: '',
-  when: 'default',
+  when: 'default' as When,
   delay: '10m',
   at: '',
-  mode: 'replace',
+  mode: 'replace' as (typeof modes)[number],
   maxAttempts: '',
   backoff: '',
   deadline: '',
   contentType: 'application/json',
   body: '{}',
 };
-
-interface Result {
-  readonly topic: string;
-  readonly id: string;
-  readonly dueAt: string;
-  readonly replaced: boolean;
-  readonly duplicate: boolean;
-  readonly state: JobJson['state'];
-  readonly endedAt?: string;
-}
+type Draft = Readonly<typeof empty>;
 
 const dueText = (ms: number): string => t('due_both', { clock: clock(ms), time: relative(ms) });
 
@@ -143,19 +124,9 @@ function useEarlierJob(
   return isReading;
 }
 
-interface PushState {
-  readonly error: CallError | null;
-  readonly setError: (error: CallError) => void;
-  readonly result: Result | null;
-  readonly busy: boolean;
-  readonly send: () => Promise<void>;
-  /** Begins another push. */
-  readonly another: () => void;
-}
-
-function usePush(draft: Draft, set: (some: Partial<Draft>) => void): PushState {
+function usePush(draft: Draft, set: (some: Partial<Draft>) => void) {
   const [error, setError] = useState<CallError | null>(null);
-  const [result, setResult] = useState<Result | null>(null);
+  const [result, setResult] = useState<PushResultJson | null>(null);
   const [busy, setBusy] = useState(false);
   const send = async (): Promise<void> => {
     const { topic, body: text, contentType } = draft;
@@ -164,7 +135,7 @@ function usePush(draft: Draft, set: (some: Partial<Draft>) => void): PushState {
     setResult(null);
     try {
       const query = parametersOf(draft);
-      setResult(await call<Result>('POST', topicPath(topic, 'jobs'), { query, text, contentType }));
+      setResult(await call<PushResultJson>('POST', topicPath(topic, 'jobs'), { query, text, contentType }));
     } catch (problem) {
       if (problem instanceof CallError) {
         setError(problem);
@@ -174,6 +145,7 @@ function usePush(draft: Draft, set: (some: Partial<Draft>) => void): PushState {
     }
     setBusy(false);
   };
+  /** Begins another push. */
   const another = (): void => {
     setResult(null);
     set({ id: '' });
@@ -181,15 +153,15 @@ function usePush(draft: Draft, set: (some: Partial<Draft>) => void): PushState {
   return { error, setError, result, busy, send, another };
 }
 
-function parametersOf({ id, when, delay, at, mode, ...rest }: Draft): Record<string, string> {
-  const options = optionFields.map(([name]) => [name, rest[name]] as const);
-  return {
-    ...(id === '' ? {} : { id }),
-    ...(when === 'in' ? { delay } : when === 'at' ? { at } : {}),
-    ...(mode === 'replace' ? {} : { mode }),
-    ...Object.fromEntries(options.filter(([, value]) => value !== '')),
-  };
-}
+const parametersOf = ({ id, when, delay, at, mode, deadline, maxAttempts, backoff }: Draft): Query => ({
+  id,
+  delay: when === 'in' ? delay : '',
+  at: when === 'at' ? at : '',
+  mode: mode === 'replace' ? '' : mode,
+  deadline,
+  maxAttempts,
+  backoff,
+});
 
 /** Epoch ms; null: not known. */
 function dueOfDraft({ when, delay, at }: Draft, topicDelay: string | undefined): number | null {
@@ -211,7 +183,7 @@ function PushForm({
 }: Omit<FieldProps, 'wrongs'> & {
   topics: readonly TopicJson[];
   topicDelay: string | undefined;
-  push: PushState;
+  push: ReturnType<typeof usePush>;
 }) {
   const { draft, set } = fields;
   const bodyMistake = isJsonType(draft) ? jsonMistake(draft.body) : null;
@@ -349,7 +321,7 @@ function CurlCard({ draft, due }: { draft: Draft; due: number | null }) {
   );
 }
 
-function Pushed({ result: { topic, id, dueAt, replaced, duplicate, state, endedAt } }: { result: Result }) {
+function Pushed({ result: { topic, id, dueAt, replaced, duplicate, state, endedAt } }: { result: PushResultJson }) {
   const what = duplicate ? 'push_kept' : replaced ? 'push_replaced' : 'push_created';
   return (
     <Card title={t('result')}>
@@ -371,15 +343,8 @@ function Pushed({ result: { topic, id, dueAt, replaced, duplicate, state, endedA
   );
 }
 
-interface Wrongs extends Partial<Options> {
-  readonly topic?: string;
-  readonly id?: string;
-  readonly delay?: string;
-  readonly at?: string;
-  readonly body?: string;
-  /** of no field */
-  readonly other?: string;
-}
+/** `other`: of no field */
+type Wrongs = Readonly<Partial<Record<keyof Draft | 'other', string>>>;
 
 function wrongsOf(error: CallError | null, topic: string, isJson: boolean): Wrongs {
   if (error === null) return {};
@@ -412,11 +377,10 @@ function wrongsOf(error: CallError | null, topic: string, isJson: boolean): Wron
 /** To the address of the API, which is not the console's. */
 function curlOfPush(draft: Draft): string {
   const { topic, contentType, body } = draft;
-  const parameters = new URLSearchParams(parametersOf(draft)).toString();
   const path = topicPath(topic === '' ? 'TOPIC' : topic, 'jobs');
   return curlOf({
     method: 'POST',
-    url: `${serverUrl()}${path}${parameters === '' ? '' : `?${parameters}`}`,
+    url: serverUrl() + path + queryText(parametersOf(draft)),
     headers: {
       ...(me()?.tokensExist ? { authorization: 'Bearer dqk_…' } : {}),
       ...(contentType === '' ? {} : { 'content-type': contentType }),

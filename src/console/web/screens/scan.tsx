@@ -4,7 +4,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { JobSummaryJson } from '../../../contract/api/job.ts';
 import type { PageOf } from '../../../contract/api/schema.ts';
-import { type CallError, get } from '../api/call.ts';
+import { type CallError, get, type Query } from '../api/call.ts';
 import { number } from '../format.ts';
 import type { Pages } from '../pages.ts';
 import { Bar, Button } from '../parts/parts.tsx';
@@ -46,7 +46,7 @@ export interface Scanning extends Pages<JobSummaryJson> {
 }
 
 /** `query` null: no search. */
-export function useScan(query: Readonly<Record<string, string>> | null): Scanning {
+export function useScan(query: Query | null): Scanning {
   const [state, setState] = useState(start);
   const [round, setRound] = useState(0);
   const key = JSON.stringify([query, round]);

@@ -13,7 +13,6 @@ import { type Pages, usePages } from '../pages.ts';
 import { List } from '../parts/list.tsx';
 import { Menu } from '../parts/menu.tsx';
 import {
-  Choice,
   ClearFilters,
   Count,
   copyText,
@@ -22,8 +21,9 @@ import {
   Icon,
   LoadError,
   NewTopicLink,
+  QueryChoice,
+  QueryText,
   reasonsOfTopic,
-  TextChip,
   TopicState,
   useTyped,
 } from '../parts/parts.tsx';
@@ -69,7 +69,7 @@ function Topics() {
       <LoadError error={pages.error} what={t('topics')} retry={pages.refresh} />
       <section class="card">
         <header>
-          <Filters filter={filter} isFiltered={isFiltered} />
+          <Filters search={filter.search} isFiltered={isFiltered} />
         </header>
         <Table
           pages={pages}
@@ -86,13 +86,7 @@ function Topics() {
   );
 }
 
-function Filters({
-  filter: { search, state, owner },
-  isFiltered,
-}: {
-  filter: Readonly<Record<'search' | 'state' | 'owner', string>>;
-  isFiltered: boolean;
-}) {
+function Filters({ search, isFiltered }: { search: string; isFiltered: boolean }) {
   const typed = useTyped(search, (text) => setQuery({ search: text }));
   return (
     <div class="fields">
@@ -101,18 +95,17 @@ function Filters({
         <span class="sr">{t('search_topics')}</span>
         <input placeholder={t('search_topics')} {...typed} />
       </label>
-      <Choice
+      <QueryChoice
+        name="state"
         label={t('state')}
-        value={state}
         options={[
           ['', t('any')],
           ['active', t('state_active')],
           ['paused', t('state_paused')],
           ['offline', t('state_offline')],
         ]}
-        onChoose={(value) => setQuery({ state: value })}
       />
-      <TextChip label={t('owner')} value={owner} onChange={(value) => setQuery({ owner: value })} />
+      <QueryText name="owner" label={t('owner')} />
       <ClearFilters names={filters} isShown={isFiltered} />
     </div>
   );
