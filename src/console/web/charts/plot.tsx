@@ -7,23 +7,18 @@ import { clock } from '../format.ts';
 import { Button, Card, Empty } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { t } from '../words/words.ts';
-import { type Line, Lines } from './lines.tsx';
+import { Lines, type LinesProps } from './lines.tsx';
 
 /** Rows of a table: a screen scrolls through them. */
 const rowsMax = 240;
 
-export interface PlotProps {
-  readonly title: string;
+export interface PlotProps extends Omit<LinesProps, 'at' | 'hover' | 'onHover'> {
   readonly note: string;
   readonly width: 4 | 5 | 6 | 7 | 8;
   /** beside the switch between chart and table */
   readonly end?: ComponentChildren;
   /** epoch ms; null: not loaded yet */
   readonly at: readonly number[] | null;
-  readonly lines: readonly Line[];
-  readonly isUnfinished: boolean;
-  readonly isLog?: boolean;
-  readonly valueText: (value: number) => string;
   /** instead of a chart without any value */
   readonly empty: string;
 }
@@ -41,9 +36,9 @@ function fromFirst(times: PlotProps['at'], lines: PlotProps['lines']): Pick<Plot
   };
 }
 
-export function Plot({ title, note, width, end, valueText, empty, ...more }: PlotProps) {
-  const { at: times, lines: all, ...shape } = more;
-  const { at, lines } = fromFirst(times, all);
+export function Plot({ note, width, end, empty, ...chart }: PlotProps) {
+  const { title, valueText } = chart;
+  const { at, lines } = fromFirst(chart.at, chart.lines);
   const [isTable, setTable] = useState(false);
   const [hover, setHover] = useState<number | null>(null);
   const isEmpty = at !== null && !lines.some(({ values }) => values.some((value) => value !== null));
@@ -73,7 +68,7 @@ export function Plot({ title, note, width, end, valueText, empty, ...more }: Plo
         <Table title={title} at={at} lines={lines} valueText={valueText} />
       ) : (
         <div class="body">
-          <Lines {...{ title, at, lines, valueText, hover }} {...shape} onHover={setHover} />
+          <Lines {...chart} at={at} lines={lines} hover={hover} onHover={setHover} />
           <p class="legend">
             {lines.map(({ label, colour, values }) => {
               const value = hover === null ? null : (values[hover] ?? null);

@@ -76,7 +76,10 @@ export function Input({
 }) {
   const all = {
     ...more,
-    ...{ 'aria-label': label, value, onFocus, spellcheck: false },
+    'aria-label': label,
+    value,
+    onFocus,
+    spellcheck: false,
     class: isWrong ? 'mono bad' : 'mono',
     onInput: (event: Event) => onType((event.currentTarget as HTMLInputElement).value),
   };

@@ -39,7 +39,8 @@ export const Incidents = ({
     columns={{
       incident: {
         head: t('incident'),
-        ...{ look: 'text', width: 'w4' },
+        look: 'text',
+        width: 'w4',
         cell: (one) => (
           <span class="two">
             {t(`incident_${one.kind}`)}
@@ -50,7 +51,9 @@ export const Incidents = ({
       },
       state: { head: t('state'), cell: (one) => <State one={one} all={all} /> },
       since: {
-        ...{ head: t('since'), look: 'right soft nowrap', isNamed: true },
+        head: t('since'),
+        look: 'right soft nowrap',
+        isNamed: true,
         cell: ({ at }) => <Time at={at} />,
         card: ({ at }) => <Time at={at} text={relative} />,
       },

@@ -4,8 +4,10 @@
 import { type ComponentChildren, Fragment } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { CallError } from '../api/call.ts';
+import { clock } from '../format.ts';
 import { language, t } from '../words/words.ts';
 import { Button, Empty, More, Waiting } from './parts.tsx';
+import { Time } from './time.tsx';
 
 export interface Column<T> {
   /** null: a column of actions, whose head only screen readers read */
@@ -24,6 +26,22 @@ export interface Column<T> {
   /** the table does not have it now */
   readonly isOff?: boolean;
 }
+
+/** The times of a member; null: none. */
+export const timeColumn = <K extends string>(
+  head: string,
+  member: K,
+  look: string,
+  text = clock,
+): Column<Readonly<Record<K, string | null>>> => ({
+  head,
+  look,
+  isNamed: true,
+  cell: (item) => {
+    const at: string | null = item[member];
+    return at === null ? <span class="faint">–</span> : <Time at={at} text={text} />;
+  },
+});
 
 /** The lines of a card, each with columns from left to right. */
 interface CardLines<K extends string> {
@@ -287,7 +305,11 @@ export function useSelection<T extends { readonly id: string }>(
   const chosen = pickable.filter(isPicked);
   const isWholePage = chosen.length === pickable.length;
   return {
-    ...{ chosen, isAll, isWholePage, isPicked, canPick },
+    chosen,
+    isAll,
+    isWholePage,
+    isPicked,
+    canPick,
     nameOf: ({ id }) => id,
     toggle: (item) => pick(isPicked(item) ? chosen.filter((one) => one !== item) : [...chosen, item]),
     togglePage: () => pick(isWholePage ? [] : pickable),

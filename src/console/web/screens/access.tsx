@@ -10,7 +10,7 @@ import { daemonNow, me, signInAndStay } from '../api/session.ts';
 import { number, relative, useSecond } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { Check, Field, Form, Missing, useAction } from '../parts/form.tsx';
-import { List } from '../parts/list.tsx';
+import { List, timeColumn } from '../parts/list.tsx';
 import {
   actorName,
   Button,
@@ -209,15 +209,12 @@ function Tokens({
           scopes: { head: t('scopes'), cell: (token) => token.scopes.join(' ') },
           topics: { head: t('topics'), look: 'mono', cell: ({ topics }) => topics.join(' ') },
           id: { head: 'ID', look: 'mono faint extra', cell: ({ id }) => id },
-          created: {
-            head: t('created'),
-            look: 'right soft spare',
-            cell: ({ createdAt }) => <Time at={createdAt} />,
-          },
-          used: { ...{ head: t('last_used'), look: 'right soft', isNamed: true }, cell: LastUsed },
-          expires: { ...{ head: t('expires'), look: 'right soft', isNamed: true }, cell: Expires },
+          created: timeColumn(t('created'), 'createdAt', 'right soft spare'),
+          used: { head: t('last_used'), look: 'right soft', isNamed: true, cell: LastUsed },
+          expires: { head: t('expires'), look: 'right soft', isNamed: true, cell: Expires },
           remove: {
-            ...{ head: null, look: 'right' },
+            head: null,
+            look: 'right',
             cell: (token) => (
               <Button
                 look="s danger"
@@ -269,16 +266,11 @@ function Sessions({ from: { data, error, refresh } }: { from: Polled<{ items: re
           by: { head: t('signed_in_by'), cell: ({ signedInBy }) => t(`by_${signedInBy}`) },
           browser: { head: t('browser'), cell: ({ browser }) => browser || '–' },
           address: { head: t('address'), look: 'mono', cell: ({ address }) => address },
-          used: {
-            ...{ head: t('last_used'), look: 'soft', isNamed: true },
-            cell: ({ usedAt }) => <Time at={usedAt} text={relative} />,
-          },
-          ends: {
-            ...{ head: t('ends'), look: 'soft', isNamed: true },
-            cell: ({ endsAt }) => <Time at={endsAt} />,
-          },
+          used: timeColumn(t('last_used'), 'usedAt', 'soft', relative),
+          ends: timeColumn(t('ends'), 'endsAt', 'soft'),
           end: {
-            ...{ head: null, look: 'right' },
+            head: null,
+            look: 'right',
             cell: (session) => (
               <Button look="s" onClick={() => end(session)}>
                 {t('sign_out')}

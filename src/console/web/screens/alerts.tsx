@@ -12,7 +12,7 @@ import { number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { useAction } from '../parts/form.tsx';
 import { Incidents, isOpen } from '../parts/incidents.tsx';
-import { List } from '../parts/list.tsx';
+import { List, timeColumn } from '../parts/list.tsx';
 import {
   Button,
   Card,
@@ -29,7 +29,6 @@ import {
   toast,
   Waiting,
 } from '../parts/parts.tsx';
-import { Time } from '../parts/time.tsx';
 import { place, setQuery } from '../router.ts';
 import { t, type Word } from '../words/words.ts';
 
@@ -154,10 +153,7 @@ const OutboxRows = ({ items }: { items: readonly AlertJson[] }) => (
           [lastReason, status].filter((part) => part !== null).join(' ') || '–',
       },
       attempts: { head: t('attempts'), look: 'right extra', cell: ({ attempt }) => number(attempt) },
-      since: {
-        ...{ head: t('since'), look: 'right soft', isNamed: true },
-        cell: ({ deadAt }) => <Time at={deadAt} text={relative} />,
-      },
+      since: timeColumn(t('since'), 'deadAt', 'right soft', relative),
     }}
     card={{ row: ['job', 'state'], faint: ['topic', 'since'] }}
   />
@@ -182,7 +178,8 @@ function Recipients({ global }: { global: readonly string[] }) {
               topic === '' ? <span>{t('every_alert')}</span> : <TopicLink topic={topic} />,
           },
           addresses: {
-            ...{ head: t('addresses'), look: 'mono text' },
+            head: t('addresses'),
+            look: 'mono text',
             cell: ({ addresses }) => (
               <span class="mono text">{addresses.length === 0 ? t('no_address') : addresses.join(', ')}</span>
             ),

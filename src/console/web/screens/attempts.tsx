@@ -85,21 +85,25 @@ function columnsOf(most: number, tab: boolean, reply: (one: AttemptSampleJson) =
     outcome: { head: t('attempt_outcome'), width: 'w2', cell: Outcome },
     job: { head: t('job'), look: 'cut id', width: 'w3', cell: JobLink },
     number: {
-      ...{ head: t('attempt_column'), look: 'right', width: 'w0' },
+      head: t('attempt_column'),
+      look: 'right',
+      width: 'w0',
       cell: ({ attempt }) => `${attempt}/${most}`,
       card: (one) => t('attempt_of', { n: one.attempt, most, time: msOf(one) }),
     },
     lateness: {
-      ...{ head: t('attempt_lateness'), look: 'right nowrap', width: 'w0', isOff: !tab },
+      head: t('attempt_lateness'),
+      look: 'right nowrap',
+      width: 'w0',
+      isOff: !tab,
       cell: ({ latenessMs }) => duration(latenessMs),
     },
     duration: { head: t('attempt_duration'), look: 'right nowrap', width: 'w0', cell: msOf },
-    reply: {
-      ...{ head: t('reply'), look: 'cut mono faint', width: 'w4' },
-      cell: reply,
-    },
+    reply: { head: t('reply'), look: 'cut mono faint', width: 'w4', cell: reply },
     time: {
-      ...{ head: t('attempt_time'), look: 'right faint nowrap', width: 'w0' },
+      head: t('attempt_time'),
+      look: 'right faint nowrap',
+      width: 'w0',
       cell: ({ startedAt }) => <Time at={startedAt} />,
     },
   } satisfies Readonly<Record<string, Column<AttemptSampleJson>>>;

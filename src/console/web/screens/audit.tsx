@@ -9,7 +9,7 @@ import { daemonNow } from '../api/session.ts';
 import { dots, exactClock, number } from '../format.ts';
 import { usePages } from '../pages.ts';
 import { useAction } from '../parts/form.tsx';
-import { List, useOpenRow } from '../parts/list.tsx';
+import { List, timeColumn, useOpenRow } from '../parts/list.tsx';
 import {
   actorName,
   Button,
@@ -139,16 +139,18 @@ function Entries({ query, inTopic = false }: { query: Query; inTopic?: boolean }
         keyOf={({ id }) => id}
         detail={(entry) => (isOpen(entry.id) ? <Detail entry={entry} /> : null)}
         columns={{
-          time: { head: t('attempt_time'), look: 'num', cell: ({ at }) => <Time at={at} /> },
+          time: timeColumn(t('attempt_time'), 'at', 'num'),
           actor: { head: t('audit_actor'), cell: nameOf },
           address: { head: t('address'), look: 'mono faint extra', cell: ({ address }) => address },
           action: { head: t('audit_action'), cell: ({ action }) => actionName(action) },
           topic: {
-            ...{ head: t('topic'), isOff: inTopic },
+            head: t('topic'),
+            isOff: inTopic,
             cell: ({ topic }) => (topic === null ? '–' : <TopicLink topic={topic} />),
           },
           job: {
-            ...{ head: t('job_id'), look: 'spare' },
+            head: t('job_id'),
+            look: 'spare',
             cell: ({ topic, jobId }) =>
               topic === null || jobId === null ? '–' : <JobLink topic={topic} id={jobId} />,
           },

@@ -16,7 +16,7 @@ import { screenKeys } from '../keys.ts';
 import { usePages } from '../pages.ts';
 import { useAction } from '../parts/form.tsx';
 import { readable } from '../parts/json-view.tsx';
-import { List, PickBar, type Selection, useOpenRow, useSelection } from '../parts/list.tsx';
+import { List, PickBar, type Selection, timeColumn, useOpenRow, useSelection } from '../parts/list.tsx';
 import {
   askPurge,
   askRequeue,
@@ -39,7 +39,6 @@ import {
   TopicLink,
   toast,
 } from '../parts/parts.tsx';
-import { Time } from '../parts/time.tsx';
 import { Views } from '../parts/views.tsx';
 import { hrefQuery, place } from '../router.ts';
 import { t } from '../words/words.ts';
@@ -211,11 +210,8 @@ function Causes({ groups, examined, complete }: DeadGroupsJson) {
             cell: (group) => <b>{number(group.count)}</b>,
           },
           hours: { head: t('last_12_h'), look: 'spare', cell: ({ hours }) => <Spark hours={hours} /> },
-          first: { head: t('first_seen'), look: 'soft extra', cell: ({ firstAt }) => <Time at={firstAt} /> },
-          last: {
-            ...{ head: t('last_seen'), look: 'soft nowrap', isNamed: true },
-            cell: ({ lastAt }) => <Time at={lastAt} text={relative} />,
-          },
+          first: timeColumn(t('first_seen'), 'firstAt', 'soft extra'),
+          last: timeColumn(t('last_seen'), 'lastAt', 'soft nowrap', relative),
           actions: {
             head: null,
             look: 'right nowrap',
@@ -360,10 +356,7 @@ function Letters(dead: Dead) {
             width: 'w3',
             cell: (job) => opener(keyOf(job), readable(job.replyExcerpt).replaceAll('\n', ' ')),
           },
-          since: {
-            ...{ head: t('dead_since_order'), look: 'right soft', isNamed: true },
-            cell: ({ deadAt }) => <Time at={deadAt} />,
-          },
+          since: timeColumn(t('dead_since_order'), 'deadAt', 'right soft'),
         }}
         card={{ row: ['job', 'failure'], faint: ['topic', 'since'] }}
       />

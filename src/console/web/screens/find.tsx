@@ -47,7 +47,9 @@ function useFind() {
   const options = useOptions(isOpen ? text.trim() : '');
   const at = options.findIndex(({ to }) => to === chosen);
   return {
-    ...{ text, options, at },
+    text,
+    options,
+    at,
     isListed: isOpen && options.length > 0,
     open: (): void => setOpen(true),
     close: (): void => {

@@ -10,7 +10,7 @@ import { daemonNow, may } from '../api/session.ts';
 import { isSearchable, readDue } from '../find-query.ts';
 import { duration, number, relative } from '../format.ts';
 import { type Pages, usePages } from '../pages.ts';
-import { List, PickBar, type Selection, useSelection } from '../parts/list.tsx';
+import { List, PickBar, type Selection, timeColumn, useSelection } from '../parts/list.tsx';
 import { askJobs, namedFilters, RunningOperations, start, verbsOf } from '../parts/operations.tsx';
 import {
   Button,
@@ -278,11 +278,7 @@ function JobRows({
             card: (job) => <WhenText {...job} />,
           },
           attempts: { head: t('attempts'), look: 'right spare', cell: ({ attempt }) => number(attempt) },
-          accepted: {
-            head: t('accepted'),
-            look: 'right soft extra',
-            cell: ({ createdAt }) => <Time at={createdAt} />,
-          },
+          accepted: timeColumn(t('accepted'), 'createdAt', 'right soft extra'),
           actions: {
             head: null,
             look: 'right nowrap',

@@ -84,7 +84,9 @@ const Restores = ({ restores }: { restores: readonly JournalRestoreJson[] }) => 
     keyOf={({ no }) => no}
     columns={{
       what: {
-        ...{ head: t('journal_restores'), look: 'cut', width: 'w4' },
+        head: t('journal_restores'),
+        look: 'cut',
+        width: 'w4',
         cell: ({ kind, about }) => (
           <span>
             {t(`journal_${kind}`)} <span class="mono faint">{about}</span>
@@ -96,11 +98,13 @@ const Restores = ({ restores }: { restores: readonly JournalRestoreJson[] }) => 
         cell: ({ state }) => <Pill colour={colours[state]}>{t(states[state])}</Pill>,
       },
       counts: {
-        ...{ head: t('jobs'), look: 'right nowrap' },
+        head: t('jobs'),
+        look: 'right nowrap',
         cell: ({ put, removed }) => t('journal_counts', { put: number(put), removed: number(removed) }),
       },
       when: {
-        ...{ head: t('op_started_at'), look: 'right soft nowrap' },
+        head: t('op_started_at'),
+        look: 'right soft nowrap',
         cell: ({ begunAt }) => <Time at={begunAt} text={relative} />,
       },
     }}

@@ -4,7 +4,7 @@ import type { OperationJson } from '../../../contract/api/operation.ts';
 import { usePoll } from '../api/poll.ts';
 import { may } from '../api/session.ts';
 import { clock, dots, duration, number, relative } from '../format.ts';
-import { List } from '../parts/list.tsx';
+import { List, timeColumn } from '../parts/list.tsx';
 import {
   askStop,
   filterText,
@@ -50,7 +50,9 @@ function AllOperations() {
           keyOf={({ id }) => id}
           columns={{
             operation: {
-              ...{ head: t('op_operation'), look: 'cut id', width: 'w4' },
+              head: t('op_operation'),
+              look: 'cut id',
+              width: 'w4',
               cell: (op) => (
                 <>
                   <Name {...op} /> <span class="faint">{filterText(op)}</span>
@@ -61,10 +63,7 @@ function AllOperations() {
             state: { head: t('state'), cell: OperationState },
             progress: { head: t('op_progress'), look: 'right nowrap', cell: numbers },
             by: { head: t('op_started_by'), look: 'cut soft', cell: ({ actor }) => actorName(actor) },
-            created: {
-              ...{ head: t('op_created'), look: 'right soft nowrap', isNamed: true },
-              cell: ({ createdAt }) => <Time at={createdAt} />,
-            },
+            created: timeColumn(t('op_created'), 'createdAt', 'right soft nowrap'),
           }}
           card={{ row: ['operation', 'state'], faint: ['progress', 'created'] }}
         />

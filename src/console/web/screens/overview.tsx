@@ -279,11 +279,15 @@ function Troubles(data: SummaryJson) {
             card: Trouble,
           },
           since: {
-            ...{ head: t('since'), look: 'nowrap', isNamed: true },
+            head: t('since'),
+            look: 'nowrap',
+            isNamed: true,
             cell: ({ since }) => (since === null ? '–' : <Time at={since} text={relative} />),
           },
           waiting: {
-            ...{ head: t('jobs_wait'), look: 'right nowrap', isNamed: true },
+            head: t('jobs_wait'),
+            look: 'right nowrap',
+            isNamed: true,
             cell: ({ topic, states }) => (
               <span class="two">
                 <a href={hrefQuery(['jobs'], { topic })}>{number(waiting(states))}</a>
@@ -293,12 +297,16 @@ function Troubles(data: SummaryJson) {
             card: ({ states }) => waitingText(states),
           },
           late: {
-            ...{ head: t('late_time'), look: 'right nowrap', isNamed: true },
+            head: t('late_time'),
+            look: 'right nowrap',
+            isNamed: true,
             cell: Late,
             card: lateText,
           },
           dead: {
-            ...{ head: t('dead_letters'), look: 'right', isNamed: true },
+            head: t('dead_letters'),
+            look: 'right',
+            isNamed: true,
             cell: ({ topic, states }) => <DeadCount topic={topic} value={states.dead} />,
           },
           act: { head: null, look: 'right nowrap', cell: Remedy },

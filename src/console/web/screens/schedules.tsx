@@ -25,7 +25,7 @@ import {
   usePreview,
   Wrong,
 } from '../parts/form.tsx';
-import { List } from '../parts/list.tsx';
+import { List, timeColumn } from '../parts/list.tsx';
 import { Menu } from '../parts/menu.tsx';
 import {
   Button,
@@ -82,14 +82,8 @@ function AllSchedules() {
             state: { head: t('state'), cell: State },
             topic: { head: t('topic'), cell: TopicLink },
             times: { head: t('times'), cell: Times },
-            next: {
-              ...{ head: t('next_time'), look: 'right soft nowrap', isNamed: true },
-              cell: ({ nextAt }) => <At at={nextAt} />,
-            },
-            last: {
-              ...{ head: t('last_time'), look: 'right soft nowrap', isNamed: true },
-              cell: ({ lastAt }) => <At at={lastAt} />,
-            },
+            next: timeColumn(t('next_time'), 'nextAt', 'right soft nowrap', relative),
+            last: timeColumn(t('last_time'), 'lastAt', 'right soft nowrap', relative),
             menu: { head: null, look: 'right', cell: (one) => <RowMenu schedule={one} done={refresh} /> },
           }}
           card={{ row: ['name', 'state', 'menu'], soft: ['times', 'topic'], faint: ['next', 'last'] }}
@@ -122,9 +116,6 @@ function Times({ cron, every, timezone }: ScheduleJson) {
     </span>
   );
 }
-
-const At = ({ at }: { at: string | null }) =>
-  at === null ? <span class="faint">–</span> : <Time at={at} text={relative} />;
 
 /** What dq reports, in the language of the page where it is a known sentence. */
 function problemText(problem: string): string {
@@ -299,30 +290,30 @@ function NextTimes({ times, timezone }: { times: readonly string[]; timezone: st
   );
 }
 
-interface Values {
-  readonly name: string;
-  readonly topic: string;
-  readonly kind: 'cron' | 'every';
-  readonly cron: string;
-  readonly every: string;
-  readonly timezone: string;
-  readonly missed: ScheduleJson['missed'];
-  readonly contentType: string;
-  readonly body: string;
-}
-
 const json = 'application/json';
 
-const emptyForm = (): Values => ({
-  ...{ name: '', topic: place.value.query.get('topic') ?? '', kind: 'cron', cron: '0 9 * * 1-5' },
-  ...{ every: '10m', timezone: zone(), missed: 'skip', contentType: json, body: '{}' },
+const emptyForm = () => ({
+  name: '',
+  topic: place.value.query.get('topic') ?? '',
+  kind: 'cron' as 'cron' | 'every',
+  cron: '0 9 * * 1-5',
+  every: '10m',
+  timezone: zone(),
+  missed: 'skip' as ScheduleJson['missed'],
+  contentType: json,
+  body: '{}',
 });
+type Values = Readonly<ReturnType<typeof emptyForm>>;
 
-const formOf = (one: ScheduleJson): Values => ({
+const formOf = ({ cron, every, contentType, ...one }: ScheduleJson): Values => ({
   ...emptyForm(),
-  ...{ name: one.name, topic: one.topic, timezone: one.timezone, missed: one.missed },
-  ...{ contentType: one.contentType ?? json, body: one.body },
-  ...(one.cron === null ? { kind: 'every', every: one.every ?? '' } : { kind: 'cron', cron: one.cron }),
+  name: one.name,
+  topic: one.topic,
+  timezone: one.timezone,
+  missed: one.missed,
+  contentType: contentType ?? json,
+  body: one.body,
+  ...(cron === null ? { kind: 'every', every: every ?? '' } : { kind: 'cron', cron }),
 });
 
 const timesOf = ({ kind, cron, every, timezone }: Values) =>
@@ -423,7 +414,11 @@ function useScheduleForm(before: Values | null, save: (members: object) => Promi
     set: (more: Partial<Values>): void => setValues({ ...values, ...more }),
     wrongOf: (field: string): string | undefined =>
       [...(preview?.errors ?? []), ...errors].find((error) => error.field === field)?.message,
-    ...{ preview, isReady: isChanged && mistake === null, mistake, failure, submit },
+    preview,
+    isReady: isChanged && mistake === null,
+    mistake,
+    failure,
+    submit,
   };
 }
 
