@@ -243,15 +243,13 @@ function More() {
           <NavList entries={[...mainEntries.slice(4), ...systemEntries]} />
         </nav>
       </Card>
-      <Card title={t('this_browser')}>
-        <div class="body fields">
-          <ThemeButton />
-          <LanguageButton />
-          <KeysChoice />
-          <Button look="s" onClick={() => signOut()}>
-            {t('sign_out')}
-          </Button>
-        </div>
+      <Card title={t('this_browser')} look="body fields">
+        <ThemeButton />
+        <LanguageButton />
+        <KeysChoice />
+        <Button look="s" onClick={() => signOut()}>
+          {t('sign_out')}
+        </Button>
       </Card>
       {who === null ? null : <Foot {...who} />}
     </>

@@ -193,12 +193,14 @@ export function TopicState({ state, reasons }: Pick<TopicAttentionJson, 'state' 
 export const reasonsOfTopic = (name: string): TopicAttentionJson['reasons'] =>
   summary.value?.attention.find(({ topic }) => topic === name)?.reasons ?? [];
 
+/** `look`: classes of a box for its content. */
 export function Card({
   title,
   note,
   end,
   width,
   fill = false,
+  look,
   children,
 }: {
   title?: ComponentChildren;
@@ -206,6 +208,7 @@ export function Card({
   end?: ComponentChildren;
   width?: 4 | 5 | 6 | 7 | 8 | 12;
   fill?: boolean;
+  look?: 'body' | 'body stack' | 'body fields';
   children: ComponentChildren;
 }) {
   return (
@@ -219,7 +222,7 @@ export function Card({
           {end === undefined ? null : <span class="end">{end}</span>}
         </header>
       )}
-      {children}
+      {look === undefined ? children : <div class={look}>{children}</div>}
     </section>
   );
 }

@@ -71,8 +71,8 @@ function TrialCard({ trial, refresh }: { trial: Trial | null; refresh: () => voi
       title={t('trial')}
       note={t('trial_note', { topic: trial?.topic ?? 'trial.hello' })}
       end={trial === null ? undefined : <State {...trial} />}
+      look="body stack"
     >
-      <div class="body stack">
         <Steps trial={trial} />
         {trial?.failure == null ? null : (
           <Failure
@@ -103,7 +103,6 @@ function TrialCard({ trial, refresh }: { trial: Trial | null; refresh: () => voi
             </>
           )}
         </div>
-      </div>
     </Card>
   );
 }
@@ -222,11 +221,10 @@ function OwnCode({ server }: { server: string }) {
           <CopyButton text={text} label={t('copy')} />
         </>
       }
+      look="body stack"
     >
-      <div class="body stack">
-        <Code>{text}</Code>
-        <p class="sentence">{t('own_code_text')}</p>
-      </div>
+      <Code>{text}</Code>
+      <p class="sentence">{t('own_code_text')}</p>
     </Card>
   );
 }
@@ -235,14 +233,12 @@ function ConsoleAccess() {
   const who = me();
   if (who === null || !may('admin')) return null;
   return (
-    <Card title={t('console_access')}>
-      <div class="body">
+    <Card title={t('console_access')} look="body">
         <p class="sentence">
           {t(who.tokensExist ? 'access_by_token' : 'access_without_token')}{' '}
           <a href={href('access')}>{t(who.tokensExist ? 'access' : 'access_create')}</a>
           {t(who.tokensExist ? 'full_stop' : 'access_before')}
         </p>
-      </div>
     </Card>
   );
 }

@@ -43,18 +43,17 @@ export function JobBody({ job }: { job: JobJson }) {
           <CopyButton text={text} label={t('copy')} />
         </>
       }
+      look="body"
     >
-      <div class="body">
-        {isBig ? (
-          <Button look="s" onClick={() => setAsked(true)}>
-            {t('show_body', { size: bytes(job.bytes ?? text.length) })}
-          </Button>
-        ) : view === 'hex' ? (
-          <Code isCut>{hexOf(bytesOf(body, bodyBase64))}</Code>
-        ) : (
-          <JsonView text={text} raw={view === 'raw'} />
-        )}
-      </div>
+      {isBig ? (
+        <Button look="s" onClick={() => setAsked(true)}>
+          {t('show_body', { size: bytes(job.bytes ?? text.length) })}
+        </Button>
+      ) : view === 'hex' ? (
+        <Code isCut>{hexOf(bytesOf(body, bodyBase64))}</Code>
+      ) : (
+        <JsonView text={text} raw={view === 'raw'} />
+      )}
     </Card>
   );
 }

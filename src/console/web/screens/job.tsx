@@ -271,10 +271,9 @@ function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
           title={t('timeline')}
           note={dots(t('times_in', { zone: zone() }), t('long_gaps'))}
           end={timelineLegend()}
+          look="body"
         >
-          <div class="body">
-            <Timeline points={points} label={`${first} ${explanation(job)}`} />
-          </div>
+          <Timeline points={points} label={`${first} ${explanation(job)}`} />
         </Card>
       </div>
       <div class="cols">
@@ -288,10 +287,8 @@ function Details({ job, topic }: { job: JobJson; topic: TopicJson | null }) {
         </Card>
         <div class="c4 stack">
           <JobBody job={job} />
-          <Card title={t('details')}>
-            <div class="body">
-              <Facts rows={factsOf(job)} />
-            </div>
+          <Card title={t('details')} look="body">
+            <Facts rows={factsOf(job)} />
           </Card>
         </div>
       </div>

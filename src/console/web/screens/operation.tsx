@@ -146,8 +146,7 @@ function Numbers(op: OperationJson) {
     time === null ? '–' : <Time at={time} text={(ms) => dots(relative(ms), clock(ms))} />;
   return (
     <div class="cols">
-      <Card title={t('op_numbers')} width={6}>
-        <div class="body">
+      <Card title={t('op_numbers')} width={6} look="body">
           <Facts
             rows={[
               [t('op_matched'), op.matched === null ? t('op_on_the_way') : number(op.matched)],
@@ -156,10 +155,8 @@ function Numbers(op: OperationJson) {
               [t('op_not_moved'), number(op.failed)],
             ]}
           />
-        </div>
       </Card>
-      <Card title={t('details')} width={6}>
-        <div class="body">
+      <Card title={t('details')} width={6} look="body">
           <Facts
             rows={[
               [t('filter_topic'), topic === undefined ? op.topics.join(', ') : <TopicLink topic={topic} />],
@@ -171,7 +168,6 @@ function Numbers(op: OperationJson) {
               [t('op_ended_at'), at(op.endedAt)],
             ]}
           />
-        </div>
       </Card>
     </div>
   );

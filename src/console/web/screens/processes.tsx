@@ -183,17 +183,15 @@ function Table({ processes, error }: { processes: readonly ProcessJson[] | null;
 
 /** What a card on a phone shows more of a process. */
 const Opened = (process: ProcessJson) => (
-  <Card>
-    <div class="body">
-      <Facts
-        rows={[
-          [t('pid'), process.pid],
-          [t('in_flight'), hasWork(process) ? number(process.inFlight) : '–'],
-          [t('restarts'), number(process.restarts)],
-          [t('generation'), process.generation],
-          [t('version'), process.version],
-        ]}
-      />
-    </div>
+  <Card look="body">
+    <Facts
+      rows={[
+        [t('pid'), process.pid],
+        [t('in_flight'), hasWork(process) ? number(process.inFlight) : '–'],
+        [t('restarts'), number(process.restarts)],
+        [t('generation'), process.generation],
+        [t('version'), process.version],
+      ]}
+    />
   </Card>
 );

@@ -308,15 +308,13 @@ function BodyFields({ draft, set, wrongs, mistake }: FieldProps & { mistake: num
 function CurlCard({ draft, due }: { draft: Draft; due: number | null }) {
   const curl = curlOfPush(draft);
   return (
-    <Card title={t('request_as_curl')} end={<CopyButton text={curl} label={t('copy')} />}>
-      <div class="body stack">
-        <Code>{curl}</Code>
-        {due === null ? null : (
-          <p class="soft">
-            <Time at={due} text={dueText} />
-          </p>
-        )}
-      </div>
+    <Card title={t('request_as_curl')} end={<CopyButton text={curl} label={t('copy')} />} look="body stack">
+      <Code>{curl}</Code>
+      {due === null ? null : (
+        <p class="soft">
+          <Time at={due} text={dueText} />
+        </p>
+      )}
     </Card>
   );
 }

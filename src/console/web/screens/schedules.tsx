@@ -215,8 +215,7 @@ function One({ name }: { name: string }) {
         </Strip>
       )}
       <div class="cols">
-        <Card title={t('details')} width={6}>
-          <div class="body">
+        <Card title={t('details')} width={6} look="body">
             <Facts
               rows={[
                 [t('topic'), <TopicLink key="topic" topic={one.topic} />],
@@ -231,7 +230,6 @@ function One({ name }: { name: string }) {
                 [t('last_time'), <LastJob key="last" {...one} />],
               ]}
             />
-          </div>
         </Card>
         <Card title={t('next_times')} note={one.cron === null ? zone() : one.timezone} width={6}>
           {one.nextTimes === undefined || one.nextTimes.length === 0 ? (
@@ -241,10 +239,8 @@ function One({ name }: { name: string }) {
           )}
         </Card>
       </div>
-      <Card title={t('body')}>
-        <div class="body">
-          <Code>{one.body === '' ? t('test_empty_body') : one.body}</Code>
-        </div>
+      <Card title={t('body')} look="body">
+        <Code>{one.body === '' ? t('test_empty_body') : one.body}</Code>
       </Card>
     </>
   );
@@ -383,7 +379,7 @@ function EditSchedule({ name }: { name: string }) {
 
 /** The typed schedule: what differs from the stored one, and what dq and the page say about it. */
 function useScheduleForm(before: Values | null, save: (members: object) => Promise<ScheduleJson>) {
-  const [values, setValues] = useState(before ?? emptyForm);
+  const [values, setValues] = useState<Values>(before ?? emptyForm);
   const [errors, setErrors] = useState<readonly FieldError[]>([]);
   const [failure, setFailure] = useState<string | null>(null);
   const [isSaved, setSaved] = useState(false);

@@ -76,8 +76,8 @@ function Embedded({ store: { ok, durability, embedded, quarantined } }: { store:
       title={t('embedded_store')}
       note={embedded === null ? undefined : <span class="mono">{embedded.path}</span>}
       end={<Pill colour={ok ? 'done' : 'dead'}>{t(ok ? 'store_works' : 'store_fails')}</Pill>}
+      look="body stack"
     >
-      <div class="body stack">
         {embedded === null ? null : (
           <Meter
             share={used}
@@ -101,7 +101,6 @@ function Embedded({ store: { ok, durability, embedded, quarantined } }: { store:
             quarantined > 0 && [t('quarantined'), number(quarantined)],
           ]}
         />
-      </div>
     </Card>
   );
 }
@@ -146,8 +145,8 @@ function ShardCard({ shard, journal, changed }: ShardParts) {
           <Pill colour="dead">{t(answers ? 'shard_rejects' : 'shard_silent')}</Pill>
         )
       }
+      look="body stack"
     >
-      <div class="body stack">
         {trouble === null || trouble === 'does not answer' ? null : <p class="wrong">{trouble}</p>}
         {state === 'draining' && jobs !== null ? <p>{t('jobs_left', { count: number(jobs) })}</p> : null}
         {info === null ? null : <Info info={info} journal={journal} jobs={jobs} />}
@@ -157,7 +156,6 @@ function ShardCard({ shard, journal, changed }: ShardParts) {
           </p>
         ) : null}
         {may('admin') ? <ShardActions shard={shard} journal={journal} changed={changed} /> : null}
-      </div>
     </Card>
   );
 }

@@ -68,10 +68,9 @@ export function TestCallCard(props: TestCallProps) {
     <Card
       title={t(props.isMessage ? 'test_message' : 'test_call')}
       note={t(props.isMessage ? 'test_message_note' : 'test_call_note')}
+      look="body"
     >
-      <div class="body">
-        <TestCall {...props} />
-      </div>
+      <TestCall {...props} />
     </Card>
   );
 }

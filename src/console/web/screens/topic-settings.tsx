@@ -368,15 +368,13 @@ export function NewTopic() {
     return (
       <>
         <Head title={made.topic} />
-        <Card title={t('tab_secret')}>
-          <div class="body stack">
-            <p>{t('created_topic')}</p>
-            <SecretOnce text={made.secret} />
-            <div>
-              <Button look="main" onClick={() => go(href('topics', made.topic))}>
-                {made.topic}
-              </Button>
-            </div>
+        <Card title={t('tab_secret')} look="body stack">
+          <p>{t('created_topic')}</p>
+          <SecretOnce text={made.secret} />
+          <div>
+            <Button look="main" onClick={() => go(href('topics', made.topic))}>
+              {made.topic}
+            </Button>
           </div>
         </Card>
       </>
@@ -601,10 +599,9 @@ function Beside({ values, children }: { values: Values; children?: ComponentChil
       <Card
         title={t('retry_schedule')}
         note={waits === null ? undefined : t('schedule_note', { count: maxAttempts, time: duration(total) })}
+        look="body"
       >
-        <div class="body">
-          {waits === null ? <p class="faint">{t('schedule_wrong')}</p> : <Ladder waitsMs={waits} />}
-        </div>
+        {waits === null ? <p class="faint">{t('schedule_wrong')}</p> : <Ladder waitsMs={waits} />}
       </Card>
       {children}
     </div>
@@ -636,8 +633,7 @@ function RuleTest({ values }: { values: Values }) {
   const rule = wrong === undefined ? '' : (values[wrong.field] ?? '');
   const [colour, word] = verdictLooks[result?.verdict ?? 'done'];
   return (
-    <Card title={t('test_rule')} note={t('test_rule_note')}>
-      <div class="body stack">
+    <Card title={t('test_rule')} note={t('test_rule_note')} look="body stack">
         <div class="form">
           <Field label={t('sample_status')} value={status} onType={setStatus} />
           <Field label={t('sample_reply')} isWide rows={4} value={body} onType={setBody} />
@@ -666,7 +662,6 @@ function RuleTest({ values }: { values: Values }) {
             </>
           )}
         </div>
-      </div>
     </Card>
   );
 }

@@ -5,7 +5,7 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { contractLimits } from '../../../contract/api/limits.ts';
 import type { SeriesJson } from '../../../contract/api/series.ts';
 import type { TopicAttentionJson, TopicStatsJson } from '../../../contract/api/stats.ts';
-import type { CapacityJson } from '../../../contract/api/topic.ts';
+import type { CapacityJson, RotatedSecretJson } from '../../../contract/api/topic.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
 import { call, topicPath } from '../api/call.ts';
 import { type Polled, usePoll } from '../api/poll.ts';
@@ -277,15 +277,14 @@ function Delivery({ topic }: { topic: TopicJson }) {
           </a>
         ) : undefined
       }
+      look="body stack"
     >
-      <div class="body stack">
-        <Sentences topic={topic} />
-        <div>
-          <h3>{t('retry_schedule')}</h3>
-          <p class="soft">{t('schedule_note', { count: topic.maxAttempts, time: duration(total) })}</p>
-        </div>
-        <Ladder waitsMs={waits} />
+      <Sentences topic={topic} />
+      <div>
+        <h3>{t('retry_schedule')}</h3>
+        <p class="soft">{t('schedule_note', { count: topic.maxAttempts, time: duration(total) })}</p>
       </div>
+      <Ladder waitsMs={waits} />
     </Card>
   );
 }
@@ -482,29 +481,22 @@ function Sentences({ topic }: { topic: TopicJson }) {
 
 function Secret({ name }: { name: string }) {
   const [made, setMade] = useState<string | null>(null);
+  const rotate = (): void =>
+    ask({
+      title: t('rotate_question', { topic: name }),
+      body: t('rotate_text'),
+      action: t('rotate'),
+      run: async () =>
+        setMade((await call<RotatedSecretJson>('POST', topicPath(name, 'secret'))).secret),
+    });
   return (
-    <Card title={t('tab_secret')}>
-      <div class="body stack">
-        <p class="soft">{t('secret_text')}</p>
-        {made === null ? null : <SecretOnce text={made} />}
-        <div>
-          <Button
-            icon="redo"
-            onClick={() =>
-              ask({
-                title: t('rotate_question', { topic: name }),
-                body: t('rotate_text'),
-                action: t('rotate'),
-                run: async () => {
-                  const { secret } = await call<{ secret: string }>('POST', topicPath(name, 'secret'));
-                  setMade(secret);
-                },
-              })
-            }
-          >
-            {t('rotate')}…
-          </Button>
-        </div>
+    <Card title={t('tab_secret')} look="body stack">
+      <p class="soft">{t('secret_text')}</p>
+      {made === null ? null : <SecretOnce text={made} />}
+      <div>
+        <Button icon="redo" onClick={rotate}>
+          {t('rotate')}…
+        </Button>
       </div>
     </Card>
   );
