@@ -77,6 +77,8 @@ const systemEntries: readonly NavEntry[] = [
   { section: 'audit', icon: 'audit', scope: 'admin' },
   { section: 'doctor', icon: 'doctor', scope: 'admin' },
 ];
+/** Those that a phone has on the screen "more". */
+const furtherEntries = [...mainEntries.slice(4), ...systemEntries];
 
 const isShown = ({ section, scope }: NavEntry): boolean =>
   Object.hasOwn(screens, section) && (scope === undefined || may(scope));
@@ -146,15 +148,12 @@ function Signed({ me }: { me: MeJson }) {
   );
 }
 
-function isCurrent(section: string): boolean {
+function currentOf(section: string) {
   const now = place.value.path[0] ?? '';
-  if (
-    section === 'more' &&
-    [...mainEntries.slice(4), ...systemEntries].some((entry) => entry.section === now)
-  )
-    return true;
+  const isUnder = section === 'more' && furtherEntries.some((entry) => entry.section === now);
   // The overview leads there while there is no topic.
-  return now === section || (section === '' && now === 'first');
+  const isFirst = section === '' && now === 'first';
+  return now === section || isUnder || isFirst ? 'page' : undefined;
 }
 
 /** Topics, and dead letters; undefined: unknown or not counted. */
@@ -171,7 +170,6 @@ function Count({ section }: { section: string }) {
   return <span class={section === 'dead' ? 'count bad' : 'count'}>{shortNumber(count)}</span>;
 }
 
-const current = (section: string) => (isCurrent(section) ? { 'aria-current': 'page' as const } : {});
 const pathOf = (section: string): string => (section === '' ? href() : href(section));
 const titleOf = (section: string): string => {
   const title = screens[section]?.title;
@@ -183,7 +181,7 @@ function NavList({ entries }: { entries: readonly NavEntry[] }) {
     <ul>
       {entries.filter(isShown).map(({ section, icon }) => (
         <li key={section}>
-          <a href={pathOf(section)} {...current(section)}>
+          <a href={pathOf(section)} aria-current={currentOf(section)}>
             <Icon name={icon} />
             {titleOf(section)}
             <Count section={section} />
@@ -196,7 +194,7 @@ function NavList({ entries }: { entries: readonly NavEntry[] }) {
 
 function TabLink({ section, icon }: NavEntry) {
   return (
-    <a href={pathOf(section)} {...current(section)}>
+    <a href={pathOf(section)} aria-current={currentOf(section)}>
       <Icon name={icon} />
       {section === 'dead' ? t('dead_short') : titleOf(section)}
       {section === 'dead' ? <Count section={section} /> : null}
@@ -240,7 +238,7 @@ function More() {
       <Head title={t('more')} />
       <Card>
         <nav class="nav-list" aria-label={t('system')}>
-          <NavList entries={[...mainEntries.slice(4), ...systemEntries]} />
+          <NavList entries={furtherEntries} />
         </nav>
       </Card>
       <Card title={t('this_browser')} look="body fields">

@@ -4,10 +4,11 @@ import { useState } from 'preact/hooks';
 import type { HorizonJson } from '../../../contract/api/survey.ts';
 import { usePoll } from '../api/poll.ts';
 import { clock, number, relative, shortNumber, useSecond } from '../format.ts';
+import { List } from '../parts/list.tsx';
 import { Button, Card, Empty, LoadError, Waiting } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { t, wordOf } from '../words/words.ts';
-import { useWidth } from './width.ts';
+import { useWidth } from './measure.ts';
 
 type Classes = HorizonJson['classes'];
 
@@ -140,44 +141,25 @@ function summaryOf(classes: Classes): string {
 }
 
 function HorizonTable({ classes, total }: HorizonJson) {
-  const rows = classes.map(({ upTo, count }) => ({
-    upTo,
-    label: labelOf(upTo),
-    count,
-    share: `${Math.round((1_000 * count) / total) / 10} %`,
-  }));
+  const shareOf = ({ count }: Classes[number]): string => `${Math.round((1_000 * count) / total) / 10} %`;
   return (
-    <>
-      <table class="desk">
-        <thead>
-          <tr>
-            <th>{t('due_within')}</th>
-            <th class="right">{t('jobs')}</th>
-            <th class="right">{t('share')}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map(({ upTo, label, count, share }) => (
-            <tr key={upTo}>
-              <td>{label}</td>
-              <td class="right">{number(count)}</td>
-              <td class="right soft">{share}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <ul class="cards">
-        {rows.map(({ upTo, label, count, share }) => (
-          <li key={upTo}>
-            <div class="row">
-              <span>{label}</span>
-              <span class="num">
-                {number(count)} · {share}
-              </span>
-            </div>
-          </li>
-        ))}
-      </ul>
-    </>
+    <List
+      items={classes}
+      empty=""
+      keyOf={({ upTo }) => upTo}
+      columns={{
+        due: { head: t('due_within'), cell: ({ upTo }) => labelOf(upTo) },
+        jobs: { head: t('jobs'), look: 'right', cell: ({ count }) => number(count) },
+        share: { head: t('share'), look: 'right soft', cell: shareOf },
+      }}
+      card={(one) => (
+        <div class="row">
+          <span>{labelOf(one.upTo)}</span>
+          <span class="num">
+            {number(one.count)} · {shareOf(one)}
+          </span>
+        </div>
+      )}
+    />
   );
 }

@@ -3,7 +3,7 @@
 
 import { duration, durationParts } from '../format.ts';
 import { t } from '../words/words.ts';
-import { textWidth } from './text-width.ts';
+import { textWidth } from './measure.ts';
 
 const width = 340;
 const margin = 12;

@@ -3,9 +3,8 @@
 
 import { axisClock } from '../format.ts';
 import type { Colour } from '../parts/parts.tsx';
+import { textWidth, useWidth } from './measure.ts';
 import { runsOf } from './spark.tsx';
-import { textWidth } from './text-width.ts';
-import { useWidth } from './width.ts';
 
 export interface Line {
   readonly label: string;

@@ -8,6 +8,7 @@ import { Button, Card, Empty } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
 import { t } from '../words/words.ts';
 import { Lines, type LinesProps } from './lines.tsx';
+import { startOf } from './spark.tsx';
 
 /** Rows of a table: a screen scrolls through them. */
 const rowsMax = 240;
@@ -23,13 +24,9 @@ export interface PlotProps extends Omit<LinesProps, 'at' | 'hover' | 'onHover'> 
   readonly empty: string;
 }
 
-/** Steps before the first recorded one are not drawn: on the first day they would be most of the chart. A few
- *  stay, so that the first values are more than a point. */
-const stepsMin = 10;
-
 function fromFirst(times: PlotProps['at'], lines: PlotProps['lines']): Pick<PlotProps, 'at' | 'lines'> {
   const first = times?.findIndex((_, n) => lines.some(({ values }) => typeof values[n] === 'number')) ?? 0;
-  const from = Math.max(0, Math.min(first, (times?.length ?? 0) - stepsMin));
+  const from = startOf(first, times?.length ?? 0);
   return {
     at: times?.slice(from) ?? null,
     lines: lines.map((line) => ({ ...line, values: line.values.slice(from) })),

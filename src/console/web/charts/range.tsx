@@ -20,7 +20,7 @@ export function RangeChoice({ value, most = '30d' }: { value: Range; most?: Rang
         <a
           key={range}
           href={hrefQuery(path, { ...Object.fromEntries(query), range })}
-          {...(range === value ? { 'aria-current': 'true' as const } : {})}
+          aria-current={range === value ? 'true' : undefined}
         >
           {t(`range_${range}`)}
         </a>

@@ -4,8 +4,13 @@ import type { Colour } from '../parts/parts.tsx';
 
 const [width, height, margin] = [74, 22, 2];
 
-/** Steps before the first recorded one are not drawn, as in the charts. */
+/** A few steps before the first recorded one, so that the first values are more than a point. */
 const stepsMin = 10;
+
+/** Where a drawing begins: on the first day the steps without a record would be most of it. `first`: the first
+ *  recorded step; -1: none. */
+export const startOf = (first: number, steps: number): number =>
+  Math.max(0, Math.min(first, steps - stepsMin));
 
 export function Spark({
   values: all,
@@ -17,7 +22,7 @@ export function Spark({
   label: string;
 }) {
   const first = all.findIndex((value) => value !== null);
-  const values = all.slice(Math.max(0, Math.min(first, all.length - stepsMin)));
+  const values = all.slice(startOf(first, all.length));
   const known = values.filter((value) => value !== null);
   if (known.length < 2) return null;
   const least = Math.min(0, ...known);

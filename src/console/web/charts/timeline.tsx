@@ -2,10 +2,9 @@
 // are shortened: the width of a gap grows with the logarithm of its time, and its length is written in it.
 // Labels never overlap: points that have no room for one show their number, and all are in the story of the job.
 
-import { clock, duration, utc } from '../format.ts';
+import { clock, dots, duration, utc } from '../format.ts';
 import { t } from '../words/words.ts';
-import { textWidth } from './text-width.ts';
-import { useWidth } from './width.ts';
+import { textWidth, useWidth } from './measure.ts';
 
 export interface TimelinePoint {
   readonly at: number;
@@ -191,7 +190,7 @@ function Point({
         cy={line}
         r={point.kind === 'failed' ? 6 : 5.5}
       >
-        <title>{[point.label, clock(point.at), point.note, utc(point.at)].filter(Boolean).join(' · ')}</title>
+        <title>{dots(point.label, clock(point.at), point.note, utc(point.at))}</title>
       </circle>
       <text
         class={isShort ? '' : 'strong'}

@@ -41,6 +41,14 @@ export function Modal({
   );
 }
 
+interface Input {
+  readonly label: string;
+  readonly hint: string;
+  readonly value: string;
+  /** what the value means; '' = nothing */
+  readonly preview?: (value: string) => string;
+}
+
 export interface Question {
   readonly title: string;
   readonly body: ComponentChildren;
@@ -48,17 +56,11 @@ export interface Question {
   readonly action: string;
   readonly danger?: boolean;
   /** text of the other button; default: Cancel */
-  readonly keep?: string;
+  readonly keep?: string | undefined;
   /** the user must type this text */
-  readonly typed?: string;
+  readonly typed?: string | undefined;
   /** one text field; its value goes to `run` */
-  readonly input?: {
-    readonly label: string;
-    readonly hint: string;
-    readonly value: string;
-    /** what the value means; '' = nothing */
-    readonly preview?: (value: string) => string;
-  };
+  readonly input?: Input | undefined;
   /** Rejects with CallError: the dialog stays and shows it. */
   readonly run: (value: string) => Promise<void>;
 }

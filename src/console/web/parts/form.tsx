@@ -42,7 +42,7 @@ interface FieldProps {
   /** rows of a text area; absent: one line */
   readonly rows?: number;
   readonly type?: 'text' | 'password';
-  readonly list?: string;
+  readonly list?: string | undefined;
   readonly children?: ComponentChildren;
 }
 

@@ -1,5 +1,7 @@
 // Operations on a page: starting one after a question, the running ones with their progress, and their texts.
 
+import type { EndpointsJson } from '../../../contract/api/attempt.ts';
+import type { JobSummaryJson } from '../../../contract/api/job.ts';
 import type {
   OperationFilterInput,
   OperationInputJson,
@@ -195,10 +197,11 @@ export async function start(inputs: readonly OperationInputJson[]): Promise<void
   if (last !== null) toast(t('op_started'), { href: href('operations', last.id), text: t('view') });
 }
 
-/** An operation per topic for named jobs, as the page shows them: newer ones of their ids are left alone. */
-export function namedFilters(
-  jobs: readonly { readonly topic: string; readonly id: string; readonly version: string }[],
-): readonly OperationFilterInput[] {
+/** A job as the page shows it: a newer one of its id is left alone. */
+export type ShownJob = Pick<JobSummaryJson, 'topic' | 'id' | 'version'>;
+
+/** An operation per topic for named jobs. */
+export function namedFilters(jobs: readonly ShownJob[]): readonly OperationFilterInput[] {
   const topics = new Set(jobs.map(({ topic }) => topic));
   return [...topics].map((topic) => {
     const its = jobs.filter((job) => job.topic === topic);
@@ -326,14 +329,8 @@ function SpreadChoice({ draft: { value, set } }: { draft: Draft<Requeue> }) {
 
 /** "53 % of this topic's attempts failed in the last 5 min", of the endpoints that this instance calls. */
 function FailingNow({ topic }: { topic: string }) {
-  interface Endpoint {
-    readonly attempts: number;
-    readonly successRate: number | null;
-  }
-  const { data } = usePoll<{ items: readonly Endpoint[] }>('/v1/endpoints', 5_000, { topic });
-  const known = (data?.items ?? []).filter(
-    ({ attempts, successRate }) => attempts > 0 && successRate !== null,
-  );
+  const { data } = usePoll<EndpointsJson>('/v1/endpoints', 5_000, { topic });
+  const known = (data?.items ?? []).filter(({ successRate }) => successRate !== null);
   const attempts = known.reduce((sum, one) => sum + one.attempts, 0);
   const failed = known.reduce((sum, one) => sum + one.attempts * (1 - (one.successRate ?? 1)), 0);
   if (attempts === 0 || failed === 0) return null;
@@ -384,6 +381,20 @@ export function verbsOf(states: readonly string[]): readonly OperationKind[] {
   return of(first).filter((kind) => rest.every((state) => of(state).includes(kind)));
 }
 
+export const isTime = (text: string): boolean => /^\d{4}-/.test(text);
+
+/** "10m" or a time, as the API takes it. */
+export function delayOrTime(text: string): { readonly delay: string } | { readonly at: string } {
+  const value = text.trim();
+  return isTime(value) ? { at: value } : { delay: value };
+}
+
+export const rescheduleInput = () => ({
+  label: t('reschedule_field'),
+  hint: t('reschedule_hint'),
+  value: '10m',
+});
+
 /** `count` null: not known. */
 export function askJobs(
   kind: OperationKind,
@@ -391,39 +402,26 @@ export function askJobs(
   topic: string | undefined,
   count: number | null,
 ): void {
-  // A dead letter has its state by the kind of the operation.
-  if (kind === 'requeue') {
-    askRequeue(
-      filters.map(({ state, ...filter }) => filter),
-      topic,
-      count,
-    );
-    return;
-  }
-  const isTime = (value: string): boolean => /^\d{4}-/.test(value);
-  const filtersOf = kind === 'run' ? filters.map(({ state, ...filter }) => filter) : filters;
+  // Dead letters, and jobs to run, have their state by the kind of the operation.
+  const stateless = filters.map(({ state, ...filter }) => filter);
+  if (kind === 'requeue') return askRequeue(stateless, topic, count);
+  const [isCancel, isReschedule] = [kind === 'cancel', kind === 'reschedule'];
   ask({
     title: t('op_question', { title: titleOf(kind, topic, count) }),
     body: (
       <>
         <FilterLine kind={kind} filters={filters} />
-        <p>{t(kind === 'cancel' ? 'cancel_jobs_text' : 'op_confirm_text')}</p>
+        <p>{t(isCancel ? 'cancel_jobs_text' : 'op_confirm_text')}</p>
       </>
     ),
-    action: t(kind === 'cancel' ? 'cancel_jobs' : kind === 'run' ? 'run_now' : 'reschedule'),
-    danger: kind === 'cancel',
-    ...(kind === 'cancel' ? { keep: t('keep_jobs') } : {}),
-    ...(kind === 'cancel' && count === null ? { typed: t('op_cancel') } : {}),
-    ...(kind === 'reschedule'
-      ? { input: { label: t('reschedule_field'), hint: t('reschedule_hint'), value: '10m' } }
-      : {}),
-    run: (value) =>
-      start(
-        filtersOf.map((filter) => ({
-          kind,
-          filter,
-          ...(kind === 'reschedule' ? { [isTime(value.trim()) ? 'at' : 'delay']: value.trim() } : {}),
-        })),
-      ),
+    action: t(isCancel ? 'cancel_jobs' : kind === 'run' ? 'run_now' : 'reschedule'),
+    danger: isCancel,
+    keep: isCancel ? t('keep_jobs') : undefined,
+    typed: isCancel && count === null ? t('op_cancel') : undefined,
+    input: isReschedule ? rescheduleInput() : undefined,
+    run: (value) => {
+      const more = isReschedule ? delayOrTime(value) : {};
+      return start((kind === 'run' ? stateless : filters).map((filter) => ({ kind, filter, ...more })));
+    },
   });
 }

@@ -109,7 +109,7 @@ export function FindBox() {
           aria-expanded={isListed}
           aria-controls="find-list"
           aria-autocomplete="list"
-          {...(at >= 0 ? { 'aria-activedescendant': `find-${at}` } : {})}
+          aria-activedescendant={at >= 0 ? `find-${at}` : undefined}
           placeholder={t('find_placeholder')}
           autocomplete="off"
           spellcheck={false}

@@ -46,7 +46,7 @@ export function Screen() {
       <Head
         title={t('processes')}
         sub={subOf(processes, reload.data)}
-        {...(reload.data === null ? {} : { actions: button })}
+        actions={reload.data === null ? undefined : button}
       />
       <LoadError error={poll.error} what={t('processes')} retry={poll.refresh} />
       {missing.map((role) => (

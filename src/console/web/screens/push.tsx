@@ -11,7 +11,7 @@ import { usePoll } from '../api/poll.ts';
 import { daemonNow, may, me, serverUrl } from '../api/session.ts';
 import { durationMs } from '../backoff-waits.ts';
 import { curlOf } from '../curl.ts';
-import { bytes, clock, relative, spoken } from '../format.ts';
+import { bytes, spoken } from '../format.ts';
 import { BodyField, Check, Field, Form, Input, jsonMistake, Wrong } from '../parts/form.tsx';
 import {
   Button,
@@ -30,7 +30,7 @@ import {
 import { Time } from '../parts/time.tsx';
 import { href, place } from '../router.ts';
 import { t } from '../words/words.ts';
-import { dueOf } from './topic-actions.tsx';
+import { dueOf, dueText } from './topic-actions.tsx';
 
 type When = 'default' | 'in' | 'at';
 /** Optional ones, with their labels and hints. */
@@ -56,8 +56,6 @@ const empty = {
   body: '{}',
 };
 type Draft = Readonly<typeof empty>;
-
-const dueText = (ms: number): string => t('due_both', { clock: clock(ms), time: relative(ms) });
 
 export function Screen() {
   const { query } = place.value;

@@ -216,20 +216,16 @@ function One({ name }: { name: string }) {
       )}
       <div class="cols">
         <Card title={t('details')} width={6} look="body">
-            <Facts
-              rows={[
-                [t('topic'), <TopicLink key="topic" topic={one.topic} />],
-                [
-                  t('times'),
-                  one.cron ?? t('every_time', { time: spoken(one.every ?? '') }),
-                  one.cron !== null,
-                ],
-                one.cron !== null && [t('time_zone'), one.timezone],
-                [t('missed_times'), t(`missed_${one.missed}`)],
-                [t('content_type'), one.contentType ?? '–', true],
-                [t('last_time'), <LastJob key="last" {...one} />],
-              ]}
-            />
+          <Facts
+            rows={[
+              [t('topic'), <TopicLink key="topic" topic={one.topic} />],
+              [t('times'), one.cron ?? t('every_time', { time: spoken(one.every ?? '') }), one.cron !== null],
+              one.cron !== null && [t('time_zone'), one.timezone],
+              [t('missed_times'), t(`missed_${one.missed}`)],
+              [t('content_type'), one.contentType ?? '–', true],
+              [t('last_time'), <LastJob key="last" {...one} />],
+            ]}
+          />
         </Card>
         <Card title={t('next_times')} note={one.cron === null ? zone() : one.timezone} width={6}>
           {one.nextTimes === undefined || one.nextTimes.length === 0 ? (
@@ -435,7 +431,7 @@ function ScheduleForm({
       key={field}
       label={label}
       value={values[field]}
-      {...(list === undefined ? {} : { list })}
+      list={list}
       wrong={wrongOf(field)}
       onType={(text) => set({ [field]: text })}
     />

@@ -248,10 +248,10 @@ function askRemove(shard: ShardState, hasJournal: boolean, changed: () => void):
       : t('remove_shard_text'),
     action: t('remove'),
     danger: true,
-    ...(isLost ? { typed: shard.id } : {}),
+    typed: isLost ? shard.id : undefined,
     run: async () => {
-      const query = isLost ? { query: { jobs: 'lost' } } : {};
-      await explained(call('DELETE', `/v1/shards/${encodeURIComponent(shard.id)}`, query), shard.url);
+      const query = { jobs: isLost ? 'lost' : '' };
+      await explained(call('DELETE', `/v1/shards/${encodeURIComponent(shard.id)}`, { query }), shard.url);
       toast(t('done'));
       changed();
     },

@@ -1,11 +1,12 @@
 // Actions on a topic and on jobs that several screens offer: each asks, calls, and says what was done.
 
-import { call, topicPath } from '../api/call.ts';
+import type { MovedJobJson } from '../../../contract/api/job.ts';
+import { call, type Query, topicPath } from '../api/call.ts';
 import { daemonNow } from '../api/session.ts';
 import { durationMs } from '../backoff-waits.ts';
 import { clock, number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
-import { start } from '../parts/operations.tsx';
+import { delayOrTime, isTime, rescheduleInput, type ShownJob, start } from '../parts/operations.tsx';
 import { toast } from '../parts/parts.tsx';
 import { go, href } from '../router.ts';
 import { t } from '../words/words.ts';
@@ -56,7 +57,7 @@ export function askDelete(topic: string, jobs: number): void {
     danger: true,
     typed: topic,
     run: async () => {
-      await call('DELETE', topicPath(topic), jobs > 0 ? { query: { jobs: 'purge' } } : {});
+      await call('DELETE', topicPath(topic), { query: { jobs: jobs > 0 ? 'purge' : '' } });
       toast(t('done'));
       go(href('topics'));
     },
@@ -78,32 +79,19 @@ export function askClear(topic: string, jobs: number): void {
 
 // Jobs
 
-/** A job as the page shows it: a newer one of its id is left alone. */
-export interface ShownJob {
-  readonly topic: string;
-  readonly id: string;
-  readonly version: string;
+function jobCall(method: string, job: ShownJob, verb: readonly string[] = [], query: Query = {}) {
+  const { topic, id, version } = job;
+  const headers = { 'if-match': `"${version}"` };
+  return call<MovedJobJson>(method, topicPath(topic, 'jobs', id, ...verb), { headers, query });
 }
 
-const jobCall = (
-  method: string,
-  { topic, id, version }: ShownJob,
-  verb?: string,
-  query?: Record<string, string>,
-) =>
-  call<{ dueAt?: string }>(
-    method,
-    verb === undefined ? topicPath(topic, 'jobs', id) : topicPath(topic, 'jobs', id, verb),
-    { headers: { 'if-match': `"${version}"` }, ...(query === undefined ? {} : { query }) },
-  );
-
 export async function runNow(job: ShownJob): Promise<void> {
-  await jobCall('POST', job, 'run');
+  await jobCall('POST', job, ['run']);
   toast(t('toast_run'));
 }
 
 export async function requeueJob(job: ShownJob): Promise<void> {
-  await jobCall('POST', job, 'requeue');
+  await jobCall('POST', job, ['requeue']);
   toast(t('toast_requeued', { count: 1 }));
 }
 
@@ -127,32 +115,23 @@ export function dueOf(text: string): number | null {
   const value = text.trim();
   const waitMs = durationMs(value);
   if (waitMs !== null) return daemonNow() + waitMs;
-  const at = /^\d{4}-/.test(value) ? Date.parse(value) : Number.NaN;
+  const at = isTime(value) ? Date.parse(value) : Number.NaN;
   return Number.isNaN(at) ? null : at;
 }
 
-/** "Due 14:42:09 (in 10 min)"; '' for another text */
-export function dueText(text: string): string {
-  const at = dueOf(text);
-  return at === null ? '' : t('due_both', { clock: clock(at), time: relative(at) });
-}
+/** "Due 14:42:09 (in 10 min)"; null: not known */
+export const dueText = (at: number | null): string =>
+  at === null ? '' : t('due_both', { clock: clock(at), time: relative(at) });
 
 export function askReschedule(job: ShownJob, done = () => {}): void {
   ask({
     title: t('reschedule_question'),
     body: `${job.topic} · ${job.id}`,
     action: t('reschedule'),
-    input: {
-      label: t('reschedule_field'),
-      hint: t('reschedule_hint'),
-      value: '10m',
-      preview: dueText,
-    },
+    input: { ...rescheduleInput(), preview: (text) => dueText(dueOf(text)) },
     run: async (value) => {
-      const isTime = /^\d{4}-/.test(value.trim());
-      const { dueAt } = await jobCall('POST', job, 'reschedule', { [isTime ? 'at' : 'delay']: value.trim() });
-      const due = dueAt === undefined ? Number.NaN : Date.parse(dueAt);
-      toast(Number.isNaN(due) ? t('done') : t('toast_rescheduled', { time: relative(due) }));
+      const { dueAt } = await jobCall('POST', job, ['reschedule'], delayOrTime(value));
+      toast(t('toast_rescheduled', { time: relative(Date.parse(dueAt)) }));
       done();
     },
   });

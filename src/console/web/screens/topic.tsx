@@ -143,7 +143,7 @@ function Tabs({ name, tab, jobs }: { name: string; tab: string; jobs: number | n
         <a
           key={key}
           href={key === 'overview' ? href('topics', name) : href('topics', name, key)}
-          {...(tab === key ? { 'aria-current': 'page' as const } : {})}
+          aria-current={tab === key ? 'page' : undefined}
         >
           {t(word)} {count === null ? null : <span class="n">{number(count)}</span>}
         </a>
