@@ -9,7 +9,17 @@ import type { SummaryJson } from '../../contract/api/stats.ts';
 import type { Scope } from '../../core/token.ts';
 import { build, signedOut } from './api/call.ts';
 import { usePoll } from './api/poll.ts';
-import { clockOffset, followClock, may, me, session, signOut, start, summary, topicCount } from './api/session.ts';
+import {
+  clockOffset,
+  followClock,
+  may,
+  me,
+  session,
+  signOut,
+  start,
+  summary,
+  topicCount,
+} from './api/session.ts';
 import { clock, dots, relative, shortNumber, useSecond } from './format.ts';
 import { bindKeys, keysShown } from './keys.ts';
 import { KeysChoice, LanguageButton, ThemeButton } from './parts/choices.tsx';
@@ -196,7 +206,7 @@ function TabLink({ section, icon }: NavEntry) {
   return (
     <a href={pathOf(section)} aria-current={currentOf(section)}>
       <Icon name={icon} />
-      {section === 'dead' ? t('dead_short') : titleOf(section)}
+      {section === 'dead' ? t('dead') : titleOf(section)}
       {section === 'dead' ? <Count section={section} /> : null}
     </a>
   );
@@ -341,7 +351,7 @@ function NoTokens() {
   const end = <Button look="plain s square" icon="x" label={t('dismiss')} onClick={dismiss} />;
   return (
     <Strip tone="info" icon="tokens" role="note" end={end}>
-      {t('local_banner')} <a href={href('access')}>{t('local_banner_link')}</a>
+      {t('local_banner')} <a href={href('access')}>{t('access')}</a>
     </Strip>
   );
 }

@@ -227,11 +227,11 @@ export const timelineLegend = () => (
   <span class="legend">
     <span>
       <i class="fill-dead" />
-      {t('legend_failed')}
+      {t('failed')}
     </span>
     <span>
       <i class="fill-done" />
-      {t('legend_delivered')}
+      {t('delivered')}
     </span>
     <span>
       <i class="fill-quiet" />

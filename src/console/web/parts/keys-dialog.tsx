@@ -8,7 +8,7 @@ import { Modal } from './dialog.tsx';
 import { Button } from './parts.tsx';
 
 const table: readonly (readonly [keys: readonly string[], Word])[] = [
-  [['/'], 'key_find'],
+  [['/'], 'search'],
   ...Object.entries(screensByKey).map(([key, { title }]) => [['g', key], title] as const),
   [['j', 'k'], 'key_row'],
   [['x'], 'key_select'],

@@ -305,7 +305,7 @@ function SpreadChoice({ draft: { value, set } }: { draft: Draft<Requeue> }) {
   const { spread } = value;
   return (
     <fieldset>
-      <legend class="sr">{t('op_when')}</legend>
+      <legend class="sr">{t('time')}</legend>
       <Check group="spread" isOn={spread === ''} onChange={() => set({ spread: '' })}>
         {t('op_at_once')}
       </Check>
@@ -404,7 +404,10 @@ export function askJobs(
 ): void {
   // Dead letters, and jobs to run, have their state by the kind of the operation.
   const stateless = filters.map(({ state, ...filter }) => filter);
-  if (kind === 'requeue') return askRequeue(stateless, topic, count);
+  if (kind === 'requeue') {
+    askRequeue(stateless, topic, count);
+    return;
+  }
   const [isCancel, isReschedule] = [kind === 'cancel', kind === 'reschedule'];
   ask({
     title: t('op_question', { title: titleOf(kind, topic, count) }),

@@ -132,7 +132,7 @@ function NewToken({ isFirst, changed }: { isFirst: boolean; changed: () => void 
           <div class="wide title" role="status">
             <Code>{made}</Code>
             <CopyButton text={made} label={t('copy')} />
-            <b>{t('token_created')}</b>
+            <b>{t('secret_once')}</b>
           </div>
         )}
         <div class="wide fields">

@@ -15,7 +15,7 @@ import { t } from '../words/words.ts';
 import { attemptColour, shortResult } from './job-attempts.tsx';
 
 const outcomes = ['', 'failed', 'delivered'] as const;
-const words = { '': 'attempts_all', failed: 'attempts_failed', delivered: 'job_done' } as const;
+const words = { '': 'all', failed: 'failed', delivered: 'job_done' } as const;
 
 /** `most`: rows. The tab has a column for the lateness. */
 export function RecentAttempts({
@@ -92,7 +92,7 @@ function columnsOf(most: number, tab: boolean, reply: (one: AttemptSampleJson) =
       card: (one) => t('attempt_of', { n: one.attempt, most, time: msOf(one) }),
     },
     lateness: {
-      head: t('attempt_lateness'),
+      head: t('lateness'),
       look: 'right nowrap',
       width: 'w0',
       isOff: !tab,
@@ -101,7 +101,7 @@ function columnsOf(most: number, tab: boolean, reply: (one: AttemptSampleJson) =
     duration: { head: t('attempt_duration'), look: 'right nowrap', width: 'w0', cell: msOf },
     reply: { head: t('reply'), look: 'cut mono faint', width: 'w4', cell: reply },
     time: {
-      head: t('attempt_time'),
+      head: t('time'),
       look: 'right faint nowrap',
       width: 'w0',
       cell: ({ startedAt }) => <Time at={startedAt} />,

@@ -89,7 +89,7 @@ export function Screen() {
               options={[['', t('any')], ...actions.map((one) => [one, actionName(one)] as const)]}
             />
             <Choice
-              label={t('attempt_time')}
+              label={t('time')}
               value={filter.range}
               options={rangeNames.map((one) => [one, t(one === '' ? 'any' : `range_${one}`)] as const)}
               onChoose={(range) => setQuery({ range: range === '' ? 'all' : range })}
@@ -139,7 +139,7 @@ function Entries({ query, inTopic = false }: { query: Query; inTopic?: boolean }
         keyOf={({ id }) => id}
         detail={(entry) => (isOpen(entry.id) ? <Detail entry={entry} /> : null)}
         columns={{
-          time: timeColumn(t('attempt_time'), 'at', 'num'),
+          time: timeColumn(t('time'), 'at', 'num'),
           actor: { head: t('audit_actor'), cell: nameOf },
           address: { head: t('address'), look: 'mono faint extra', cell: ({ address }) => address },
           action: { head: t('audit_action'), cell: ({ action }) => actionName(action) },
@@ -217,7 +217,7 @@ function Detail({ entry }: { entry: AuditEntryJson }) {
   return (
     <Facts
       rows={[
-        [t('attempt_time'), <Time key="at" at={entry.at} text={exactClock} />],
+        [t('time'), <Time key="at" at={entry.at} text={exactClock} />],
         [t('audit_actor'), `${nameOf(entry)} · ${entry.address}`],
         ...changesOf(entry).map(
           (change): Fact => [wordOf(`field_${change.field}`, change.field), changeText(change), true],

@@ -156,13 +156,13 @@ function Filters({ filter, isFiltered }: Dead) {
   ] as const;
   return (
     <div class="fields">
-      <QueryText name="topic" label={t('filter_topic')} />
+      <QueryText name="topic" label={t('topic')} />
       {filter.reason === undefined ? null : (
         <QueryChoice name="reason" label={t('dead_because')} options={anyOr(buryReasons)} />
       )}
       <QueryChoice name="lastReason" label={t('filter_reason')} options={anyOr(attemptReasons)} />
-      <QueryText name="status" label={t('filter_status')} />
-      <QueryChoice name="age" label={t('filter_time')} options={times} />
+      <QueryText name="status" label={t('status')} />
+      <QueryChoice name="age" label={t('dead_since')} options={times} />
       <ClearFilters names="topic reason lastReason status age id idPrefix body due" isShown={isFiltered} />
     </div>
   );

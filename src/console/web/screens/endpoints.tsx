@@ -62,8 +62,8 @@ function rowsOf(endpoint: EndpointJson, topic: string): readonly Fact[] {
   return [
     origin.startsWith(brokerMark)
       ? [t('field_broker'), origin.slice(brokerMark.length), true]
-      : [t('endpoint_origin'), origin, true],
-    [t('success_rate_5'), shares],
+      : [t('address'), origin, true],
+    [t('success_5m'), shares],
     [t('duration_p95'), p95Ms === null ? '–' : duration(p95Ms)],
     [t('in_flight'), number(endpoint.inFlight)],
     [t('failures_in_row'), number(failuresInRow)],

@@ -73,36 +73,36 @@ function TrialCard({ trial, refresh }: { trial: Trial | null; refresh: () => voi
       end={trial === null ? undefined : <State {...trial} />}
       look="body stack"
     >
-        <Steps trial={trial} />
-        {trial?.failure == null ? null : (
-          <Failure
-            text={wordOf(`trial_failed_${trial.failure.reason}`, t('trial_failed', trial.failure as never))}
-          />
+      <Steps trial={trial} />
+      {trial?.failure == null ? null : (
+        <Failure
+          text={wordOf(`trial_failed_${trial.failure.reason}`, t('trial_failed', trial.failure as never))}
+        />
+      )}
+      <Failure text={failure} />
+      <div class="fields">
+        {trial !== null && trial.request === null ? null : (
+          <button
+            type="button"
+            class={trial === null ? 'btn main' : 'btn'}
+            disabled={busy}
+            onClick={() => void act('POST')}
+          >
+            <Icon name={trial === null ? 'play' : 'redo'} />
+            {t(trial === null ? 'trial_run' : 'trial_again')}
+          </button>
         )}
-        <Failure text={failure} />
-        <div class="fields">
-          {trial !== null && trial.request === null ? null : (
-            <button
-              type="button"
-              class={trial === null ? 'btn main' : 'btn'}
-              disabled={busy}
-              onClick={() => void act('POST')}
-            >
-              <Icon name={trial === null ? 'play' : 'redo'} />
-              {t(trial === null ? 'trial_run' : 'trial_again')}
-            </button>
-          )}
-          {trial === null ? null : (
-            <>
-              <a class="btn" href={href('jobs', trial.topic, trial.id)}>
-                {t('view_job')}
-              </a>
-              <Button look="plain" disabled={busy} onClick={() => act('DELETE')}>
-                {t('trial_remove')}
-              </Button>
-            </>
-          )}
-        </div>
+        {trial === null ? null : (
+          <>
+            <a class="btn" href={href('jobs', trial.topic, trial.id)}>
+              {t('view_job')}
+            </a>
+            <Button look="plain" disabled={busy} onClick={() => act('DELETE')}>
+              {t('trial_remove')}
+            </Button>
+          </>
+        )}
+      </div>
     </Card>
   );
 }
@@ -150,7 +150,7 @@ function Steps({ trial }: { trial: Trial | null }) {
         </span>
       </li>
       <li class={trial === null ? '' : 'did'}>
-        <strong>{t(trial === null ? 'step_push_todo' : 'step_push')}</strong>
+        <strong>{t(trial === null ? 'push_job' : 'step_push')}</strong>
         <Code>
           {`curl -X POST '${server}/v1/topics/trial.hello/jobs?delay=3s' \\\n` +
             `  -H 'content-type: application/json' -d '{"hello":"dq"}'`}
@@ -179,7 +179,7 @@ function Wait({ acceptedAt, dueAt }: Trial) {
   const whole = Math.max(1, due - Date.parse(acceptedAt));
   return (
     <>
-      <Bar share={1 - left / whole} colour="accent" label={t('time_left', { time: tenths(left) })} />
+      <Bar share={1 - left / whole} colour="accent" label={t('op_left', { time: tenths(left) })} />
       <Time class="faint num" at={due} text={(ms) => `${t('due').toLowerCase()} ${exactClock(ms)}`} />
     </>
   );
@@ -234,11 +234,11 @@ function ConsoleAccess() {
   if (who === null || !may('admin')) return null;
   return (
     <Card title={t('console_access')} look="body">
-        <p class="sentence">
-          {t(who.tokensExist ? 'access_by_token' : 'access_without_token')}{' '}
-          <a href={href('access')}>{t(who.tokensExist ? 'access' : 'access_create')}</a>
-          {t(who.tokensExist ? 'full_stop' : 'access_before')}
-        </p>
+      <p class="sentence">
+        {t(who.tokensExist ? 'access_by_token' : 'access_without_token')}{' '}
+        <a href={href('access')}>{t(who.tokensExist ? 'access' : 'access_create')}</a>
+        {t(who.tokensExist ? 'full_stop' : 'access_before')}
+      </p>
     </Card>
   );
 }

@@ -17,7 +17,7 @@ export const endOf = ({ startedAt, durationMs }: AttemptJson): number => Date.pa
 
 /** `status 502`, `timeout`, `rule` */
 export function failureText({ reason, status }: AttemptJson): string {
-  if (reason === 'status' && status !== null) return t('status_n', { status });
+  if (reason === 'status' && status !== null) return t('op_status', { status });
   return reason ?? (status === null ? '' : String(status));
 }
 

@@ -122,7 +122,7 @@ function comingPoints(job: JobJson, now: number): TimelinePoint[] {
         kind: 'next',
         label: t('attempt_n', { n: attempt }),
         short,
-        pill: t('next_attempt'),
+        pill: t('next_time'),
         ...(job.state === 'ready' ? { time: t('time_soon') } : { time: relative(time), note: clock(time) }),
       });
     // The last one is named by what follows it.

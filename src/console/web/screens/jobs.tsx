@@ -127,7 +127,7 @@ function Filters({ topic, isScan, isFiltered }: Filter) {
       {isScan ? null : <QueryText name="id" label={t('job_id')} />}
       <QueryText name="idPrefix" label={t('id_begins')} clears="id" />
       <QueryText name="body" label={t('body_contains')} clears="id" />
-      <QueryText name="due" label={t('due_chip')} placeholder={t('due_placeholder')} />
+      <QueryText name="due" label={t('due')} placeholder={t('due_placeholder')} />
       <ClearFilters names="topic state id idPrefix body due" isShown={isFiltered} />
     </div>
   );

@@ -63,7 +63,7 @@ function AllOperations() {
             state: { head: t('state'), cell: OperationState },
             progress: { head: t('op_progress'), look: 'right nowrap', cell: numbers },
             by: { head: t('op_started_by'), look: 'cut soft', cell: ({ actor }) => actorName(actor) },
-            created: timeColumn(t('op_created'), 'createdAt', 'right soft nowrap'),
+            created: timeColumn(t('created'), 'createdAt', 'right soft nowrap'),
           }}
           card={{ row: ['operation', 'state'], faint: ['progress', 'created'] }}
         />
@@ -146,28 +146,28 @@ function Numbers(op: OperationJson) {
     time === null ? '–' : <Time at={time} text={(ms) => dots(relative(ms), clock(ms))} />;
   return (
     <div class="cols">
-      <Card title={t('op_numbers')} width={6} look="body">
-          <Facts
-            rows={[
-              [t('op_matched'), op.matched === null ? t('op_on_the_way') : number(op.matched)],
-              [t('op_moved'), number(op.done)],
-              [t('op_skipped'), number(op.skipped)],
-              [t('op_not_moved'), number(op.failed)],
-            ]}
-          />
+      <Card title={t('jobs')} width={6} look="body">
+        <Facts
+          rows={[
+            [t('op_matched'), op.matched === null ? t('op_on_the_way') : number(op.matched)],
+            [t('op_moved'), number(op.done)],
+            [t('op_skipped'), number(op.skipped)],
+            [t('failed'), number(op.failed)],
+          ]}
+        />
       </Card>
       <Card title={t('details')} width={6} look="body">
-          <Facts
-            rows={[
-              [t('filter_topic'), topic === undefined ? op.topics.join(', ') : <TopicLink topic={topic} />],
-              [t('op_filter'), filterText(op) || t('op_everything')],
-              op.at !== null && [t('due'), <Time key="at" at={op.at} />],
-              [t('op_pace'), paceText(op)],
-              [t('op_started_by'), actorName(op.actor)],
-              [t('op_started_at'), at(op.startedAt)],
-              [t('op_ended_at'), at(op.endedAt)],
-            ]}
-          />
+        <Facts
+          rows={[
+            [t('topic'), topic === undefined ? op.topics.join(', ') : <TopicLink topic={topic} />],
+            [t('op_filter'), filterText(op) || t('all')],
+            op.at !== null && [t('due'), <Time key="at" at={op.at} />],
+            [t('op_pace'), paceText(op)],
+            [t('op_started_by'), actorName(op.actor)],
+            [t('op_started_at'), at(op.startedAt)],
+            [t('op_ended_at'), at(op.endedAt)],
+          ]}
+        />
       </Card>
     </div>
   );

@@ -78,29 +78,29 @@ function Embedded({ store: { ok, durability, embedded, quarantined } }: { store:
       end={<Pill colour={ok ? 'done' : 'dead'}>{t(ok ? 'store_works' : 'store_fails')}</Pill>}
       look="body stack"
     >
-        {embedded === null ? null : (
-          <Meter
-            share={used}
-            colour={fullColour(used)}
-            label={t('disk_free', {
-              free: bytes(embedded.freeBytes),
-              used: bytes(embedded.diskBytes - embedded.freeBytes),
-              all: bytes(embedded.diskBytes),
-            })}
-          />
-        )}
-        <Facts
-          rows={[
-            [t('durability'), durability === null ? t('currently_unknown') : t('durability_embedded')],
-            embedded !== null && [t('store_file'), bytes(embedded.fileBytes)],
-            embedded !== null && [t('store_wal'), bytes(embedded.walBytes)],
-            embedded !== null && [
-              t('fsync_p99'),
-              embedded.fsyncP99Ms === null ? t('not_measured') : latency(embedded.fsyncP99Ms),
-            ],
-            quarantined > 0 && [t('quarantined'), number(quarantined)],
-          ]}
+      {embedded === null ? null : (
+        <Meter
+          share={used}
+          colour={fullColour(used)}
+          label={t('disk_free', {
+            free: bytes(embedded.freeBytes),
+            used: bytes(embedded.diskBytes - embedded.freeBytes),
+            all: bytes(embedded.diskBytes),
+          })}
         />
+      )}
+      <Facts
+        rows={[
+          [t('durability'), durability === null ? t('currently_unknown') : t('durability_embedded')],
+          embedded !== null && [t('store_file'), bytes(embedded.fileBytes)],
+          embedded !== null && [t('store_wal'), bytes(embedded.walBytes)],
+          embedded !== null && [
+            t('fsync_p99'),
+            embedded.fsyncP99Ms === null ? t('not_measured') : latency(embedded.fsyncP99Ms),
+          ],
+          quarantined > 0 && [t('quarantined'), number(quarantined)],
+        ]}
+      />
     </Card>
   );
 }
@@ -147,15 +147,15 @@ function ShardCard({ shard, journal, changed }: ShardParts) {
       }
       look="body stack"
     >
-        {trouble === null || trouble === 'does not answer' ? null : <p class="wrong">{trouble}</p>}
-        {state === 'draining' && jobs !== null ? <p>{t('jobs_left', { count: number(jobs) })}</p> : null}
-        {info === null ? null : <Info info={info} journal={journal} jobs={jobs} />}
-        {info !== null && !answers ? (
-          <p class="faint">
-            <Time at={info.readAt} text={(ms) => t('values_of', { time: relative(ms) })} />
-          </p>
-        ) : null}
-        {may('admin') ? <ShardActions shard={shard} journal={journal} changed={changed} /> : null}
+      {trouble === null || trouble === 'does not answer' ? null : <p class="wrong">{trouble}</p>}
+      {state === 'draining' && jobs !== null ? <p>{t('jobs_left', { count: number(jobs) })}</p> : null}
+      {info === null ? null : <Info info={info} journal={journal} jobs={jobs} />}
+      {info !== null && !answers ? (
+        <p class="faint">
+          <Time at={info.readAt} text={(ms) => t('values_of', { time: relative(ms) })} />
+        </p>
+      ) : null}
+      {may('admin') ? <ShardActions shard={shard} journal={journal} changed={changed} /> : null}
     </Card>
   );
 }
@@ -182,7 +182,7 @@ function Info({ info, journal, jobs }: InfoParts) {
           [t('eviction'), eviction ?? t('currently_unknown')],
           [t('latency'), latency(info.latencyMs)],
           [
-            t('version_of_server'),
+            t('version'),
             info.nodes > 1 ? t('version_nodes', { version: info.version, nodes: info.nodes }) : info.version,
           ],
           [t('clients'), number(info.clients)],

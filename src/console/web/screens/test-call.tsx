@@ -154,7 +154,7 @@ function Result({ request, reply, phases, verdict, ruleValues, notifier }: TestC
         </>
       )}
       <details>
-        <summary>{t(request.method === 'PUBLISH' ? 'message' : 'test_request')}</summary>
+        <summary>{t(request.method === 'PUBLISH' ? 'message' : 'request')}</summary>
         <Code>
           {[
             `${request.method} ${request.url}`,

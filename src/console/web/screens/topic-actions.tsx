@@ -104,7 +104,7 @@ export function askCancel(job: ShownJob, running: boolean, done = () => {}): voi
     danger: true,
     run: async () => {
       await jobCall('DELETE', job);
-      toast(t('toast_cancelled'));
+      toast(t('job_cancelled'));
       done();
     },
   });

@@ -611,10 +611,10 @@ function Beside({ values, children }: { values: Values; children?: ComponentChil
 const ruleFields = ['deadIf', 'againIf', 'retryIf'] as const;
 const judgingFields = fields.filter(({ group }) => group === 'verdict');
 const verdictLooks = {
-  dead: ['dead', 'verdict_dead'],
+  dead: ['dead', 'dead_letter'],
   again: ['retry', 'verdict_again'],
   retry: ['retry', 'verdict_retry'],
-  done: ['done', 'verdict_ack'],
+  done: ['done', 'delivered'],
 } as const;
 
 function RuleTest({ values }: { values: Values }) {
@@ -634,34 +634,34 @@ function RuleTest({ values }: { values: Values }) {
   const [colour, word] = verdictLooks[result?.verdict ?? 'done'];
   return (
     <Card title={t('test_rule')} note={t('test_rule_note')} look="body stack">
-        <div class="form">
-          <Field label={t('sample_status')} value={status} onType={setStatus} />
-          <Field label={t('sample_reply')} isWide rows={4} value={body} onType={setBody} />
-        </div>
-        <div role="status">
-          {hasRule ? null : <p class="faint">{t('rule_absent')}</p>}
-          {result === null ? null : (
-            <div class="verdict">
-              <Pill colour={colour}>{t(word)}</Pill>
-              {result.by == null ? null : <span class="mono">{result.by}</span>}
-              {Object.entries(result.values).map(([name, value]) => (
-                <span key={name} class="mono">{`${name} = ${JSON.stringify(value)}`}</span>
-              ))}
-            </div>
-          )}
-          {error === null ? null : (
-            <>
-              <p class="wrong">{error.message}</p>
-              {position === undefined ? null : (
-                <Code>
-                  {rule.slice(0, position)}
-                  <mark>{rule.slice(position, position + 1) || ' '}</mark>
-                  {rule.slice(position + 1)}
-                </Code>
-              )}
-            </>
-          )}
-        </div>
+      <div class="form">
+        <Field label={t('status')} value={status} onType={setStatus} />
+        <Field label={t('sample_reply')} isWide rows={4} value={body} onType={setBody} />
+      </div>
+      <div role="status">
+        {hasRule ? null : <p class="faint">{t('rule_absent')}</p>}
+        {result === null ? null : (
+          <div class="verdict">
+            <Pill colour={colour}>{t(word)}</Pill>
+            {result.by == null ? null : <span class="mono">{result.by}</span>}
+            {Object.entries(result.values).map(([name, value]) => (
+              <span key={name} class="mono">{`${name} = ${JSON.stringify(value)}`}</span>
+            ))}
+          </div>
+        )}
+        {error === null ? null : (
+          <>
+            <p class="wrong">{error.message}</p>
+            {position === undefined ? null : (
+              <Code>
+                {rule.slice(0, position)}
+                <mark>{rule.slice(position, position + 1) || ' '}</mark>
+                {rule.slice(position + 1)}
+              </Code>
+            )}
+          </>
+        )}
+      </div>
     </Card>
   );
 }

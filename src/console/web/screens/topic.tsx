@@ -121,8 +121,8 @@ export function TopicScreen({ name, tab }: { name: string; tab: string }) {
 
 function Tabs({ name, tab, jobs }: { name: string; tab: string; jobs: number | null }) {
   const tabs: readonly (readonly [string, Word, number | null])[] = [
-    ['overview', 'tab_overview', null],
-    ['jobs', 'tab_jobs', jobs],
+    ['overview', 'overview', null],
+    ['jobs', 'jobs', jobs],
     ['attempts', 'attempts', null],
     ...(may('admin')
       ? ([

@@ -212,7 +212,7 @@ function Table({
         },
         owner: { head: t('owner'), look: 'soft spare', cell: ({ topic }) => topic.owner },
         course: {
-          head: t('last_24_hours'),
+          head: t('last_24h'),
           look: 'spare',
           cell: ({ course }) => (
             <Spark values={course?.delivered ?? []} colour="done" label={t('delivered')} />
