@@ -26,12 +26,7 @@ export function Modal({
   // Not a layout effect: a menu that asks closes first, and its button is where Escape returns the focus.
   useEffect(() => element.current?.showModal(), []);
   return (
-    <dialog
-      ref={element}
-      class={`dialog modal ${look}`.trim()}
-      aria-labelledby="dialog-title"
-      onClose={onClose}
-    >
+    <dialog ref={element} class={`dialog ${look}`.trim()} aria-labelledby="dialog-title" onClose={onClose}>
       <div class="top">
         <h2 id="dialog-title">{title}</h2>
         {note === undefined ? null : <p class="faint">{note}</p>}
