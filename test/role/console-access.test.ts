@@ -7,7 +7,7 @@ import { limits } from '../../src/core/limits.ts';
 import { halfDigestOf, linkDigestOf, makeSignInLink } from '../../src/core/session.ts';
 import { makeToken, type Scope, scopes } from '../../src/core/token.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
-import { type Halves, halvesIn, startConsole, type TestConsole } from '../support/console.ts';
+import { type Halves, halvesIn, sessionAt, startConsole, type TestConsole } from '../support/console.ts';
 import { adminToken, bearer } from '../support/intake.ts';
 import { answerAsMaster } from '../support/master-answers.ts';
 import { andSpecified, nameOf, type Route, routesOf, specifiedScope } from '../support/route-scopes.ts';
@@ -48,13 +48,7 @@ async function makeLink(allowed: readonly Scope[] = ['admin'], topics: readonly 
   return link;
 }
 
-/** Without a body: as this machine. */
-async function signIn(body: unknown = {}, on: TestConsole = console): Promise<Halves> {
-  const { halves } = await on.signIn(body);
-  if (halves === null) throw new Error('no session');
-  return halves;
-}
-
+const signIn = (by: unknown, on: TestConsole = console): Promise<Halves> => sessionAt(on.port, by);
 const signInHere = (on?: TestConsole): Promise<Halves> => signIn({}, on);
 
 const post = (halves: Halves, path: string, body: unknown = {}, on: TestConsole = console) =>
@@ -71,7 +65,10 @@ describe('a session', () => {
     expect(Date.parse(signedIn.json.endsAt)).toBe(now + 12 * hour);
     const halves = signedIn.halves as Halves;
     expect((await console.send('GET', '/v1/me', halvesIn(halves))).json).toMatchObject({
-      ...{ name: 'this machine', tokensExist: false, readOnly: false, store: 'embedded' },
+      name: 'this machine',
+      tokensExist: false,
+      readOnly: false,
+      store: 'embedded',
     });
     await makeRegistryToken();
     await hasEnded(halves);
@@ -383,8 +380,7 @@ describe('every route', () => {
   }
 
   async function signInByLink(allowed: readonly Scope[], topics: readonly string[]) {
-    const { halves } = await console.signIn({ link: await makeLink(allowed, topics) });
-    return halvesIn(halves as Halves);
+    return halvesIn(await signIn({ link: await makeLink(allowed, topics) }));
   }
 
   it('has its specified scope, those of this port too', async () => {

@@ -1,6 +1,6 @@
 // Tests the files that the console serves: the closed map of the build, and the headers of every answer.
 import { describe, expect, it } from 'vitest';
-import { halvesIn, page, startConsole } from '../support/console.ts';
+import { halvesIn, page, sessionAt, startConsole } from '../support/console.ts';
 
 describe('files', () => {
   it('every path of the page answers the page; others are the API or 404', async () => {
@@ -119,10 +119,10 @@ describe('headers', () => {
 describe('polls', () => {
   it('an unchanged reply is answered with 304, a changed one as it is', async () => {
     const console = await startConsole();
-    const { halves } = await console.signIn({});
+    const session = halvesIn(await sessionAt(console.port));
     const poll = (etag?: string | string[]) =>
       console.send('GET', '/v1/topics', {
-        ...halvesIn(halves ?? {}),
+        ...session,
         ...(typeof etag === 'string' ? { 'if-none-match': etag } : {}),
       });
     const first = await poll();
@@ -132,7 +132,7 @@ describe('polls', () => {
     expect([second.status, second.body.length, second.headers['etag']]).toEqual([304, 0, etag]);
     expect(second.headers['cache-control']).toBe('no-store');
     const topic = JSON.stringify({ topic: 'order.close', callbackUrl: 'https://shop.example.org/dq' });
-    const headers = { ...halvesIn(halves ?? {}), 'content-type': 'application/json' };
+    const headers = { ...session, 'content-type': 'application/json' };
     expect((await console.send('POST', '/v1/topics', headers, topic)).status).toBe(201);
     const third = await poll(etag);
     expect([third.status, third.json.items.length]).toEqual([200, 1]);

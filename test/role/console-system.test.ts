@@ -4,7 +4,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { describeState } from '../../src/master/describe-config.ts';
 import { ReloadHistory } from '../../src/master/reload-queue.ts';
 import type { ReloadState } from '../../src/process/messages.ts';
-import { halvesIn, startConsole } from '../support/console.ts';
+import { halvesIn, sessionAt, startConsole } from '../support/console.ts';
 import { startIntake } from '../support/intake.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
 import { answerAsMaster } from '../support/master-answers.ts';
@@ -150,8 +150,7 @@ describe('GET /v1/store', () => {
 describe('/v1/doctor', () => {
   it('runs the checks once for all callers, and keeps the findings', async () => {
     const console = await startConsole({ onSend: answerAsMaster });
-    const { halves } = await console.signIn({});
-    const headers = halvesIn(halves ?? {});
+    const headers = halvesIn(await sessionAt(console.port));
     const read = async () => (await console.send('GET', '/v1/doctor', headers)).json;
     expect(await read()).toEqual({ state: 'none', startedAt: null, endedAt: null, findings: [] });
     const [a, b] = await Promise.all([

@@ -70,7 +70,10 @@ export async function startSite(options: DaemonOptions = {}, texts: Partial<Repl
     startBrowser(),
     startReceiver({ reply: 'busy', header: 'a17', ...texts }),
     startDaemon({
-      ...{ console: true, scope: 'file', env: { TZ: 'UTC' }, ...options },
+      console: true,
+      scope: 'file',
+      env: { TZ: 'UTC' },
+      ...options,
       config: { server: { workers: 1 }, timezone: 'UTC', retry: { unit: '1h' }, ...options.config },
     }),
   ]);
@@ -103,13 +106,23 @@ export async function startSite(options: DaemonOptions = {}, texts: Partial<Repl
     bearer = null;
     await until('no token exists any more', async () => {
       const session = await fetch(`${url}/v1/session`, {
-        ...{ method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' },
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: '{}',
       });
       return session.ok && (await daemon.api('GET', '/v1/topics')).status === 200;
     });
   };
   return {
-    ...{ browser, daemon, url, endpoint: receiver.url, open, api, read, change, removeTokens },
+    browser,
+    daemon,
+    url,
+    endpoint: receiver.url,
+    open,
+    api,
+    read,
+    change,
+    removeTokens,
     callsOf: (id) => receiver.calls.filter((call) => call.id === id),
     openEmpty: (how) => open('/assets/none', how),
     async addTopic(topic, settings = {}, path = '/ok') {

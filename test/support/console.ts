@@ -5,6 +5,7 @@ import { request as httpRequest } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createConsole } from '../../src/console/console.ts';
+import type { Daemon } from './daemon.ts';
 import { dereferenced, type OpenApi } from './described.ts';
 import { testDirectory } from './directory.ts';
 import { type ApiRole, describedCall, type IntakeOptions, startApiRole, type TestIntake } from './intake.ts';
@@ -38,10 +39,7 @@ export interface TestConsole extends ApiRole {
     headers?: Readonly<Record<string, string>>,
     body?: string,
   ): Promise<RawReply>;
-  signIn(
-    body: unknown,
-    headers?: Readonly<Record<string, string>>,
-  ): Promise<RawReply & { readonly halves: Halves | null }>;
+  signIn(body: unknown, headers?: Readonly<Record<string, string>>): ReturnType<typeof signInAt>;
   /** GET with these halves → status */
   status(path: string, halves: Partial<Halves>, headers?: Readonly<Record<string, string>>): Promise<number>;
   /** /openapi.json, read with a session */
@@ -70,23 +68,32 @@ export async function startConsole(options: ConsoleOptions = {}): Promise<TestCo
   return {
     ...started,
     send,
-    async signIn(body, headers = {}) {
-      const reply = await send(
-        'POST',
-        '/v1/session',
-        { 'content-type': 'application/json', ...headers },
-        JSON.stringify(body),
-      );
-      const [cookie] = String(reply.headers['set-cookie'] ?? '').split(';');
-      const halves = reply.status === 200 ? { cookie: cookie as string, key: reply.json.key } : null;
-      return { ...reply, halves };
-    },
+    signIn: (body, headers) => signInAt(started.port, body, headers),
     status: async (path, halves, headers = {}) =>
       (await send('GET', path, { ...halvesIn(halves), ...headers })).status,
     description: async (halves) =>
       dereferenced((await send('GET', '/openapi.json', halvesIn(halves))).json as OpenApi),
     described: (description) => describedCall(started.url, description),
   };
+}
+
+export const consolePort = async (daemon: Pick<Daemon, 'consoleUrl'>): Promise<number> =>
+  Number(new URL(await daemon.consoleUrl()).port);
+
+/** `halves` null: rejected */
+async function signInAt(port: number, by: unknown, more: Readonly<Record<string, string>> = {}) {
+  const headers = { 'content-type': 'application/json', ...more };
+  const reply = await sendTo(port, 'POST', '/v1/session', headers, JSON.stringify(by));
+  const [cookie = ''] = String(reply.headers['set-cookie'] ?? '').split(';');
+  const halves: Halves | null = reply.status === 200 ? { cookie, key: reply.json.key } : null;
+  return { ...reply, halves };
+}
+
+/** A session of the console on this port, by a link, by a token or as this machine. */
+export async function sessionAt(port: number, by: unknown = {}): Promise<Halves> {
+  const { status, halves } = await signInAt(port, by);
+  if (halves === null) throw new Error(`the sign-in is rejected: ${status}`);
+  return halves;
 }
 
 export function sendTo(

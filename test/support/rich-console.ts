@@ -96,8 +96,11 @@ export async function startRichConsole(
   for (const [topic, settings] of Object.entries(topics))
     await post('/v1/topics', { topic, ...people, ...settings });
   await post('/v1/topics', {
-    ...{ topic: 'order.publish', ...people, maxAttempts: 1 },
-    ...{ delivery: 'mq', target: { broker: 'main', to: 'orders', key: null } },
+    topic: 'order.publish',
+    ...people,
+    maxAttempts: 1,
+    delivery: 'mq',
+    target: { broker: 'main', to: 'orders', key: null },
   });
   await post('/v1/topics/pay.check/pause');
   for (const n of [1, 2, 3]) {
@@ -162,9 +165,13 @@ export async function startRichConsole(
   const under = (path: string, ...rest: string[]) => rest.map((one) => path + one);
   const jobs = {
     'order.close': ['later-3', 'done-1', 'cancelled', 'absent'],
-    ...{ 'vip.recall': ['dead-1'], 'coupon.expire': ['ruled'], 'bill.send': ['again'] },
-    ...{ 'stock.sync': ['nowhere'], 'report.make': ['runs', 'waits'] },
-    ...{ 'pay.check': ['held-1'], 'sms.send': ['off-1'] },
+    'vip.recall': ['dead-1'],
+    'coupon.expire': ['ruled'],
+    'bill.send': ['again'],
+    'stock.sync': ['nowhere'],
+    'report.make': ['runs', 'waits'],
+    'pay.check': ['held-1'],
+    'sms.send': ['off-1'],
   };
   const screens = [
     ...['/', '/topics', '/push', '/dead', '/jobs', '/operations', '/schedules', '/store', '/processes'],
@@ -181,7 +188,9 @@ export async function startRichConsole(
     ...['/push?topic=order.close', ...further],
   ];
   return {
-    ...{ browser, url, screens },
+    browser,
+    url,
+    screens,
     async read(path) {
       const reply = await fetch(daemon.url + path, { headers: { authorization: `Bearer ${token}` } });
       return await reply.json();

@@ -56,9 +56,15 @@ export async function startLongConsole(): Promise<LongConsole> {
   let longScreens: readonly string[] = [];
   const rich = await startRichConsole(
     {
-      ...{ title: longWords, owner: longWords, id: 'vip-2026-', body: longWords, token: longName },
+      title: longWords,
+      owner: longWords,
+      id: 'vip-2026-',
+      body: longWords,
+      token: longName,
       contentType: 'application/vnd.shop.order-confirmation+json; charset=utf-8; version=12',
-      ...{ reply: longWords.repeat(3), replyHeader: longWords, rule: longWords },
+      reply: longWords.repeat(3),
+      replyHeader: longWords,
+      rule: longWords,
       url: `?shop=${'x'.repeat(300)}`,
       address: 'operators-of-the-warehouse-at-night@a-long-name.of-a-department.example.org',
       incident: `Redis does not answer: ${longWords}`,

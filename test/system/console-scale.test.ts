@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { redisLimits } from '../../src/store/redis/limits.ts';
-import { halvesIn, sendTo } from '../support/console.ts';
+import { consolePort, halvesIn, sendTo, sessionAt } from '../support/console.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { lacks, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
@@ -55,11 +55,8 @@ async function fill(daemon: Daemon): Promise<void> {
 }
 
 async function signedIn(daemon: Daemon) {
-  const port = Number(new URL(await daemon.consoleUrl()).port);
-  const signIn = await sendTo(port, 'POST', '/v1/session', { 'content-type': 'application/json' }, '{}');
-  expect(signIn.status).toBe(200);
-  const [cookie = ''] = String(signIn.headers['set-cookie']).split(';');
-  const halves = halvesIn({ cookie, key: signIn.json.key });
+  const port = await consolePort(daemon);
+  const halves = halvesIn(await sessionAt(port));
   return async (path: string) => {
     const { status, json } = await sendTo(port, 'GET', path, halves);
     expect(status, `${path}: ${JSON.stringify(json)}`).toBe(200);

@@ -41,7 +41,9 @@ const timeout = 360_000;
 
 it('every screen: hostile texts are text, no fault, no sideways scroll', { timeout }, async () => {
   const { page } = await openPage(rich.browser, rich.url, {
-    ...{ storageState: rich.storageState, viewport: { width: 390, height: 844 }, reducedMotion: 'reduce' },
+    storageState: rich.storageState,
+    viewport: { width: 390, height: 844 },
+    reducedMotion: 'reduce',
   });
   await screenIsThere(page);
   const missing = new Map(Object.entries(await shownTexts()));

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
-import { halvesIn, sendTo } from '../support/console.ts';
+import { consolePort, halvesIn, sendTo, sessionAt } from '../support/console.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { runDq } from '../support/run-dq.ts';
 import { lacks, mariadb, owned } from '../support/services.ts';
@@ -12,7 +12,10 @@ import { startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 
 const password = {
-  ...{ redis: 'pw-redis-1f0e', mysql: 'pw-mysql-2d9c', smtp: 'pw-smtp-3b8a', shard: 'pw-shard-4c7d' },
+  redis: 'pw-redis-1f0e',
+  mysql: 'pw-mysql-2d9c',
+  smtp: 'pw-smtp-3b8a',
+  shard: 'pw-shard-4c7d',
 };
 const header = 'Bearer pw-header-5e6f';
 
@@ -49,23 +52,18 @@ describe.skipIf((await lacks('mysql')) || (await lacks('redis')))('the console',
     });
     const dq = (...args: readonly string[]) => runDq(args, { env: { DQ_DATA_DIR: daemon.dataDir } });
     const failing = await startSink(status(500, {}, 'no'));
-    const port = Number(new URL(await daemon.consoleUrl()).port);
+    const port = await consolePort(daemon);
     const settings = ['--callback', failing.url, '--max-attempts', '1', '--header', `x-a: ${header}`];
     const topicSecret = (await dq('topic', 'add', 'a', ...settings)).stdout.trim();
     const token = (await dq('token', 'add', 'me', '--scope', 'admin')).stdout.trim();
     const link = /dql_[\w-]+/.exec((await dq('console')).stdout)?.[0] ?? '';
     const json = { 'content-type': 'application/json' };
     const present = (text: string) => sendTo(port, 'POST', '/v1/session', json, text);
-    const signIn = async (by: object) => {
-      const reply = await present(JSON.stringify(by));
-      expect(reply.status).toBe(200);
-      return { cookie: String(reply.headers['set-cookie']).split(';')[0] ?? '', key: String(reply.json.key) };
-    };
-    const sessions = [await signIn({ link }), await signIn({ token })];
-    const [admin = { cookie: '', key: '' }] = sessions;
+    const admin = await sessionAt(port, { link });
+    const sessions = [admin, await sessionAt(port, { token })];
     const seen: Seen[] = [];
-    const call = async (method: string, path: string, body?: object, keep = true, halves = admin) => {
-      const headers = { ...halvesIn(halves), ...(body === undefined ? {} : json) };
+    const call = async (method: string, path: string, body?: object, keep = true) => {
+      const headers = { ...halvesIn(admin), ...(body === undefined ? {} : json) };
       const reply = await sendTo(port, method, path, headers, body && JSON.stringify(body));
       const text = `${JSON.stringify(reply.headers)} ${reply.body.toString()}`;
       if (keep) seen.push({ where: `${method} ${path}: ${reply.status}`, text });

@@ -15,11 +15,10 @@ describe('keys', () => {
     for (const id of ['a', 'b']) await site.push('rows', id, { delay: '1h' });
     const page = await site.open('/');
     await page.locator('main h1').waitFor();
-    for (const [letter, path] of Object.entries({
-      ...{ d: '/dead', p: '/push', s: '/processes', a: '/access', o: '/', j: '/jobs', t: '/topics' },
-    })) {
+    const screens = { d: 'dead', p: 'push', s: 'processes', a: 'access', o: '', j: 'jobs', t: 'topics' };
+    for (const [letter, path] of Object.entries(screens)) {
       await pressG(page, letter);
-      await page.waitForURL(site.url + path);
+      await page.waitForURL(`${site.url}/${path}`);
     }
     await page.getByRole('link', { name: 'rows' }).first().waitFor();
     const again = page.waitForRequest((request) => request.url().includes('/v1/topics'));

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { stringify } from 'yaml';
 import { freePorts } from '../../scripts/services/free-port.ts';
-import { type Halves, halvesIn, sendTo } from '../support/console.ts';
-import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { consolePort, type Halves, halvesIn, sendTo, sessionAt } from '../support/console.ts';
+import { startDaemon } from '../support/daemon.ts';
 import { endedConsoles } from '../support/reloading.ts';
 import { runDq } from '../support/run-dq.ts';
 import { sharedDaemon } from '../support/shared-daemon.ts';
@@ -17,14 +17,6 @@ import { until } from '../support/until.ts';
 
 const patience = { timeout: 180_000 };
 const json = { 'content-type': 'application/json' };
-
-const portOf = async (daemon: Daemon) => Number(new URL(await daemon.consoleUrl()).port);
-
-async function signIn(port: number, body: unknown = {}): Promise<Halves> {
-  const reply = await sendTo(port, 'POST', '/v1/session', json, JSON.stringify(body));
-  expect(reply.status).toBe(200);
-  return { cookie: String(reply.headers['set-cookie']).split(';')[0] as string, key: reply.json.key };
-}
 
 const statusOf = async (port: number, halves: Halves, path = '/v1/me') =>
   (await sendTo(port, 'GET', path, halvesIn(halves))).status;
@@ -78,27 +70,31 @@ describe('one daemon, in this order', patience, async () => {
     expect((await dq('status')).stderr).toContain(`console ${url} (not running: `);
     expect(daemon.workers().map(({ title }) => title)).not.toContain('dq-console');
     // Its bytes are there before the process is.
-    const port = await portOf(daemon);
+    const port = await consolePort(daemon);
     const replies = await Promise.all(Array.from({ length: 20 }, () => sendTo(port, 'GET', '/', {})));
     expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([200]));
     expect(daemon.workers().filter(({ title }) => title === 'dq-console')).toHaveLength(1);
     expect((await dq('status')).stderr).toContain(`console ${url}\n`);
-    const halves = await signIn(port);
+    const halves = await sessionAt(port);
     expect(await statusOf(port, halves)).toBe(200);
     // The session is nothing on the port of the API.
     expect((await sendTo(server, 'POST', '/v1/session', {}, '{}')).status).toBe(404);
   });
 
   it('the trial is delivered under a policy that forbids its address, and ends with its console', async () => {
-    const port = await portOf(daemon);
-    const halves = await signIn(port);
+    const port = await consolePort(daemon);
+    const halves = await sessionAt(port);
     const call = (method: string) => sendTo(port, method, '/v1/trial', halvesIn(halves));
     const topic = () => daemon.api('GET', '/v1/topics/trial.hello');
     const begun = await call('POST');
     expect(begun.json).toMatchObject({ trial: { topic: 'trial.hello', delay: '3s', request: null } });
     const received = await until('the request', async () => (await call('GET')).json.trial.request);
     expect(received).toMatchObject({
-      ...{ method: 'POST', path: '/hello', body: '{"hello":"dq"}', attempt: 1, signature: 'ok' },
+      method: 'POST',
+      path: '/hello',
+      body: '{"hello":"dq"}',
+      attempt: 1,
+      signature: 'ok',
       headers: expect.arrayContaining([{ name: 'dq-topic', value: 'trial.hello' }]),
     });
     expect(received.latenessMs).toBeGreaterThanOrEqual(0);
@@ -134,8 +130,8 @@ describe('one daemon, in this order', patience, async () => {
   });
 
   it('a killed console comes back at its address, which it never lost', async () => {
-    const port = await portOf(daemon);
-    const halves = await signIn(port);
+    const port = await consolePort(daemon);
+    const halves = await sessionAt(port);
     const others = () => daemon.workers().filter(({ title }) => title !== 'dq-console');
     const before = others();
     const pid = daemon.pidOf('dq-console');
@@ -152,8 +148,8 @@ describe('one daemon, in this order', patience, async () => {
   });
 
   it('a reload keeps the console reachable at its address, and its sessions; a taken port rejects it', async () => {
-    const port = await portOf(daemon);
-    const halves = await signIn(port);
+    const port = await consolePort(daemon);
+    const halves = await sessionAt(port);
     const old = daemon.pidOf('dq-console');
     const replies = await until('a reload whose console is ready in time', async () => {
       const before = endedConsoles(daemon);
@@ -172,7 +168,7 @@ describe('one daemon, in this order', patience, async () => {
     });
     expect(new Set(replies)).toEqual(new Set([200]));
     expect(replies.length).toBeGreaterThan(3);
-    expect(await portOf(daemon)).toBe(port);
+    expect(await consolePort(daemon)).toBe(port);
     expect(daemon.pidOf('dq-console')).not.toBe(old);
     expect(await statusOf(port, halves)).toBe(200);
     const taken = await takePort(0);
@@ -186,7 +182,7 @@ describe('one daemon, in this order', patience, async () => {
 
   // Last: a token exists from here on.
   it('dq console prints a link that signs in once; lists and ends sessions', async () => {
-    const port = await portOf(daemon);
+    const port = await consolePort(daemon);
     // Those of the tests before.
     expect((await dq('console', 'sign-out', '--all', '-y')).code).toBe(0);
     expect((await dq('token', 'add', 'me', '--scope', 'admin')).code).toBe(0);
@@ -195,7 +191,7 @@ describe('one daemon, in this order', patience, async () => {
     expect(code, stderr).toBe(0);
     const [, base, link] = /^(\S+)\/#in=(dql_[\w-]{43})\n$/.exec(stdout) ?? [];
     expect(base).toBe(await daemon.consoleUrl());
-    const halves = await signIn(port, { link });
+    const halves = await sessionAt(port, { link });
     const me = (await sendTo(port, 'GET', '/v1/me', halvesIn(halves))).json;
     expect(me).toMatchObject({ name: 'li.wei', scopes: ['read'], topics: ['order.*'] });
     const again = await sendTo(port, 'POST', '/v1/session', json, JSON.stringify({ link }));
@@ -212,7 +208,7 @@ describe('one daemon, in this order', patience, async () => {
     ] as const)
       expect((await dq('console', 'sign-out', ...given)).code, given.join()).toBe(exit);
     await until('the session has ended', async () => (await statusOf(port, halves)) === 401);
-    const second = await signIn(port, { link: /dql_[\w-]+/.exec((await dq('console')).stdout)?.[0] });
+    const second = await sessionAt(port, { link: /dql_[\w-]+/.exec((await dq('console')).stdout)?.[0] });
     expect((await dq('console', 'sign-out', '--all', '-y')).code).toBe(0);
     await until('all have ended', async () => (await statusOf(port, second)) === 401);
     const ssh = await runDq(['console'], {

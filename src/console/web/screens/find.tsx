@@ -93,7 +93,7 @@ export function FindBox() {
   return (
     <search class="find">
       <Form
-        look="plain"
+        look=""
         onSend={() => {
           const to = options[at]?.to ?? targetOf(text, options);
           if (to !== null) follow(to);
