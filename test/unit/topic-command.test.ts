@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { Command } from 'commander';
 import { expect, it } from 'vitest';
 import { topicFieldFlags, topicJsonOf, withTopicFlags } from '../../src/cli/topic-flags.ts';
-import { topicCommand } from '../../src/console/web/topic-command.ts';
+import { topicCommand } from '../../src/console/web/commands.ts';
 import type { TopicJson } from '../../src/core/topic/settings.ts';
 import { completeSettings, parseTopicInput, topicJson } from '../../src/core/topic/settings.ts';
 import type { Topic } from '../../src/core/topic/topic.ts';

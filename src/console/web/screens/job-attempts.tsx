@@ -6,11 +6,11 @@ import type { AttemptSampleJson } from '../../../contract/api/attempt.ts';
 import type { AttemptJson, JobJson } from '../../../contract/api/job.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
 import { PointDot, type TimelinePoint } from '../charts/timeline.tsx';
+import { targetText } from '../commands.ts';
 import { clock, dots, duration, preciseClock } from '../format.ts';
 import { JsonView, readable } from '../parts/json-view.tsx';
 import { Code, type Colour, Pill } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
-import { targetText } from '../topic-command.ts';
 import { t, type Word } from '../words/words.ts';
 
 export const endOf = ({ startedAt, durationMs }: AttemptJson): number => Date.parse(startedAt) + durationMs;

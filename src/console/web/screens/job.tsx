@@ -10,7 +10,7 @@ import { call, topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may } from '../api/session.ts';
 import { Timeline, timelineLegend } from '../charts/timeline.tsx';
-import { curlOf } from '../curl.ts';
+import { backoffText, curlOf } from '../commands.ts';
 import { clock, dots, duration, exactClock, number, relative, useSecond, zone } from '../format.ts';
 import {
   Button,
@@ -33,7 +33,6 @@ import {
 import { reasonText } from '../parts/reason-text.ts';
 import { Time } from '../parts/time.tsx';
 import { go, hrefQuery } from '../router.ts';
-import { backoffText } from '../topic-command.ts';
 import { t, type Word } from '../words/words.ts';
 import { endOf, failureText, Story } from './job-attempts.tsx';
 import { JobBody } from './job-body.tsx';

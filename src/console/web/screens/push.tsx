@@ -10,7 +10,7 @@ import { CallError, call, get, type Query, queryText, topicPath } from '../api/c
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may, me, serverUrl } from '../api/session.ts';
 import { durationMs } from '../backoff-waits.ts';
-import { curlOf } from '../curl.ts';
+import { curlOf } from '../commands.ts';
 import { bytes, spoken } from '../format.ts';
 import { BodyField, Check, Field, Form, Input, jsonMistake, Wrong } from '../parts/form.tsx';
 import {
@@ -317,7 +317,11 @@ function CurlCard({ draft, due }: { draft: Draft; due: number | null }) {
   );
 }
 
-function Pushed({ result: { topic, id, dueAt, replaced, duplicate, state, endedAt } }: { result: PushResultJson }) {
+function Pushed({
+  result: { topic, id, dueAt, replaced, duplicate, state, endedAt },
+}: {
+  result: PushResultJson;
+}) {
   const what = duplicate ? 'push_kept' : replaced ? 'push_replaced' : 'push_created';
   return (
     <Card title={t('result')}>

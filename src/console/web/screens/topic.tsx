@@ -14,6 +14,7 @@ import { waitsOf } from '../backoff-waits.ts';
 import { Horizon } from '../charts/horizon.tsx';
 import { Ladder } from '../charts/ladder.tsx';
 import { rangeOf } from '../charts/range.tsx';
+import { targetText } from '../commands.ts';
 import { dots, duration, durationParts, number, percent, shortNumber, spoken } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { later } from '../parts/later.tsx';
@@ -37,7 +38,6 @@ import {
 import { reasonText } from '../parts/reason-text.ts';
 import { SecretOnce } from '../parts/secret-once.tsx';
 import { href, hrefQuery } from '../router.ts';
-import { targetText } from '../topic-command.ts';
 import { t, type Word, wordParts } from '../words/words.ts';
 import { RecentAttempts } from './attempts.tsx';
 import { EndpointCard } from './endpoints.tsx';
@@ -486,8 +486,7 @@ function Secret({ name }: { name: string }) {
       title: t('rotate_question', { topic: name }),
       body: t('rotate_text'),
       action: t('rotate'),
-      run: async () =>
-        setMade((await call<RotatedSecretJson>('POST', topicPath(name, 'secret'))).secret),
+      run: async () => setMade((await call<RotatedSecretJson>('POST', topicPath(name, 'secret'))).secret),
     });
   return (
     <Card title={t('tab_secret')} look="body stack">

@@ -8,6 +8,7 @@ import type { TopicJson } from '../../../core/topic/settings.ts';
 import { usePoll } from '../api/poll.ts';
 import { may } from '../api/session.ts';
 import { Spark } from '../charts/spark.tsx';
+import { targetText, topicCommand } from '../commands.ts';
 import { axisClock, duration, shortNumber, spoken } from '../format.ts';
 import { type Pages, usePages } from '../pages.ts';
 import { List } from '../parts/list.tsx';
@@ -28,7 +29,6 @@ import {
   useTyped,
 } from '../parts/parts.tsx';
 import { href, place, type Segments, setQuery } from '../router.ts';
-import { targetText, topicCommand } from '../topic-command.ts';
 import { t } from '../words/words.ts';
 import { successOf } from './series-cards.tsx';
 import { TopicScreen } from './topic.tsx';
