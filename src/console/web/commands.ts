@@ -3,7 +3,7 @@
 import type { TopicJson } from '../../core/topic/settings.ts';
 import { isUsed, type TopicFormField, topicForm } from './topic-form.ts';
 
-export interface CurlRequest {
+interface CurlRequest {
   readonly method: string;
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -27,8 +27,8 @@ export function curlOf({ method, url, headers, body, bodyBase64 }: CurlRequest):
   return bodyBase64 === undefined ? command : `echo ${bodyBase64} | base64 -d | ${command}`;
 }
 
-/** Creates a topic with the settings of another one. Settings with their default are written too: a default may
- *  change. `headers`: false where the session does not see their values. */
+/** Creates a topic with the settings of another one. Settings with their default are written too: a default
+ *  may change. `headers`: false where the session does not see their values. */
 export function topicCommand(topic: TopicJson, headers: boolean): string {
   const flags = topicForm.flatMap((field) =>
     field.flag === undefined || !isUsed(field, topic.delivery) || isImplied(field, topic, headers)

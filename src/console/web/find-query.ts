@@ -18,7 +18,7 @@ export type QueryName =
   | 'reason'
   | 'status';
 
-export interface Found {
+interface Found {
   /** filters; words without a key are in `text` */
   readonly query: FindQuery;
   readonly text: string;

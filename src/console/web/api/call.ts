@@ -73,7 +73,7 @@ export class LastReply {
   json: unknown = null;
 }
 
-export interface CallOptions {
+interface CallOptions {
   /** sent along, and renewed by the reply */
   readonly last?: LastReply | undefined;
   readonly query?: Query | undefined;

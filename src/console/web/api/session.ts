@@ -7,7 +7,7 @@ import type { SummaryJson } from '../../../contract/api/stats.ts';
 import type { Scope } from '../../../core/token.ts';
 import { CallError, call, hasKey, retryMs, setKey, signedOut, wait } from './call.ts';
 
-export type SessionState =
+type SessionState =
   | { readonly kind: 'starting' }
   | { readonly kind: 'signed_out'; readonly error: CallError | null }
   | { readonly kind: 'signed_in'; readonly me: MeJson };

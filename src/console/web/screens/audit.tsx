@@ -232,7 +232,7 @@ function Detail({ entry }: { entry: AuditEntryJson }) {
 // CSV
 
 /** Spreadsheets run a cell that begins with one of = + - @ as a formula; a leading ' makes it a text. */
-export function csvCell(value: string): string {
+function csvCell(value: string): string {
   const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
   return `"${text.replaceAll('"', '""')}"`;
 }
