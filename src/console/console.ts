@@ -9,7 +9,6 @@ import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import type { Api } from '../api/api-context.ts';
 import { ApiServer } from '../api/api-server.ts';
-import type { FrontTimes } from '../api/http/http-front.ts';
 import { isRead } from '../api/http/request-head.ts';
 import { consolePortOf } from '../config/options.ts';
 import { parsePublicUrl } from '../core/url/server-url.ts';
@@ -36,7 +35,6 @@ export interface ConsoleOptions {
   readonly now?: () => number;
   /** the monotonic clock of the count of failed sign-ins, and of the last use */
   readonly monotonic?: () => number;
-  readonly times?: FrontTimes;
 }
 
 export function createConsole(role: RoleContext, options: ConsoleOptions = {}): Role {
@@ -55,7 +53,7 @@ class Console implements Role {
   #stopTelling = (): void => {};
 
   constructor(role: RoleContext, options: ConsoleOptions) {
-    const { assets: directory, now = wallNow, monotonic = monotonicNow, times } = options;
+    const { assets: directory, now = wallNow, monotonic = monotonicNow } = options;
     const { config, registry, log } = role;
     const publicUrl = parsePublicUrl(config['console.publicUrl']);
     const assets = new Assets(
@@ -98,7 +96,6 @@ class Console implements Role {
         trialRoutes(api, trial);
         doctorRoutes(api, role, questions);
       },
-      times,
     });
   }
 

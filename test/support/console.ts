@@ -10,7 +10,7 @@ import { dereferenced, type OpenApi } from './described.ts';
 import { testDirectory } from './directory.ts';
 import { type ApiRole, describedCall, type IntakeOptions, startApiRole, type TestIntake } from './intake.ts';
 
-export interface ConsoleOptions extends IntakeOptions {
+export interface ConsoleOptions extends Omit<IntakeOptions, 'times'> {
   /** epoch ms, for the ends of sessions and links */
   readonly now?: () => number;
   /** no page in the build */
@@ -60,7 +60,6 @@ export async function startConsole(options: ConsoleOptions = {}): Promise<TestCo
     createConsole(context, {
       assets,
       ...(options.now === undefined ? {} : { now: options.now, monotonic: options.now }),
-      ...(options.times === undefined ? {} : { times: options.times }),
     }),
   );
   const send: TestConsole['send'] = (method, path, headers = {}, body) =>
