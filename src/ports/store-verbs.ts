@@ -20,6 +20,9 @@ export interface StoreVerbRule {
   readonly record?: 'written' | 'synced';
   /** Its first argument is a partition. */
   readonly ofPartition?: true;
+  /** Its first argument is a job. Only its key and version travel: with its body it may be longer than a
+   *  frame. */
+  readonly ofJob?: true;
   /** It returns nothing, which JSON would turn into null. */
   readonly isVoid?: true;
 }
@@ -54,7 +57,7 @@ export const storeVerbs = {
   'dead.requeue': { frame: 33, kind: 'stepped', changes: 'full', again: false, record: 'synced' },
   'dead.purge': { frame: 34, kind: 'stepped', changes: 'full', again: true, record: 'synced' },
   'dead.expire': { frame: 35, kind: 'stepped', changes: 'full', again: true, record: 'written' },
-  'history.get': { frame: 36, kind: 'cold', changes: 'nothing', again: true },
+  'history.get': { frame: 36, kind: 'cold', changes: 'nothing', again: true, ofJob: true },
   // After a power cut the next round removes the same entries again.
   'history.forget': { frame: 37, kind: 'stepped', changes: 'normal', again: true },
   'jobs.extend': { frame: 39, kind: 'hot', changes: 'normal', again: true },
@@ -71,8 +74,8 @@ export const storeVerbs = {
   'admin.backup': { frame: 52, kind: 'cold', changes: 'nothing', again: true },
   'admin.startFsck': { frame: 53, kind: 'cold', changes: 'nothing', again: false },
   'admin.fsck': { frame: 54, kind: 'cold', changes: 'nothing', again: true },
-  'surveys.position': { frame: 55, kind: 'cold', changes: 'nothing', again: true },
-  'alerts.stateOf': { frame: 57, kind: 'cold', changes: 'nothing', again: true },
+  'surveys.position': { frame: 55, kind: 'cold', changes: 'nothing', again: true, ofJob: true },
+  'alerts.stateOf': { frame: 57, kind: 'cold', changes: 'nothing', again: true, ofJob: true },
   // On disk: after a power cut its number would be drawn again.
   'admin.moment': { frame: 58, kind: 'cold', changes: 'full', again: true },
   'admin.countsOf': { frame: 61, kind: 'cold', changes: 'nothing', again: true },

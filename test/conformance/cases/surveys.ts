@@ -81,6 +81,14 @@ export const surveyCases: readonly Case[] = [
       expect(await trial.surveys.position({ topic, id: '1' })).toBeNull();
   }),
 
+  fact('position, history and alert take a job with a large body as its key', async (trial) => {
+    await trial.push('1', { body: Buffer.alloc(6 * 1_024 * 1_024, 'x') });
+    const job = await trial.known('1');
+    expect(await trial.surveys.position(job)).toBe(0);
+    expect(await trial.history.get(job)).toBeNull();
+    expect(await trial.alerts.stateOf(job)).toBeNull();
+  }),
+
   ...filters.map(([filter, expected]) =>
     fact(`scan: applies the filter ${JSON.stringify(filter)}`, async (trial) => {
       await seven(trial);

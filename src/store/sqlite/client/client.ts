@@ -3,11 +3,11 @@
 // twice, so their loss is `unknown`. Invariant: item calls return one outcome per item in every case.
 
 import type { LateJob } from '../../../core/incident.ts';
+import type { JobKey, Version } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import { inBatches } from '../../../core/lists.ts';
 import type { KnownTopic } from '../../../core/topic/topic.ts';
 import type {
-  AlertOutbox,
   Counts,
   DeadFilter,
   DeadLetters,
@@ -122,7 +122,7 @@ export function connectStore(options: ConnectionOptions): StoreConnection {
     store: {
       jobs: { ...jobCalls(link), onHint },
       dead: deadCalls(link),
-      alerts: alertCalls(link),
+      alerts: jsonCalls(link, 'alerts'),
       history: jsonCalls(link, 'history'),
       admin: adminCalls(link),
       surveys: surveyCalls(link),
@@ -312,12 +312,6 @@ function deadCalls(link: Link): DeadLetters {
   };
 }
 
-function alertCalls(link: Link): AlertOutbox {
-  const calls = jsonCalls(link, 'alerts');
-  // Without the other members of a job: its body may be large.
-  return { ...calls, stateOf: ({ topic, id, version }) => calls.stateOf({ topic, id, version }) };
-}
-
 /** Pages are of different moments: the counts of one topic are consistent, the sum is not. */
 async function countsIn(parts: readonly ((place: CountsPlace) => Promise<CountsPage>)[]): Promise<Counts> {
   const topics: [string, StateCounts][] = [];
@@ -390,12 +384,17 @@ const callOf = (
 /** A verb whose arguments and result travel as JSON. The embedded store has one partition, which is not
  *  sent. */
 function jsonCall<T>(link: Link, verb: JsonVerb): (...args: readonly unknown[]) => Promise<T> {
-  const { ofPartition, isVoid } = ruleOf(verb);
+  const { ofPartition, ofJob, isVoid } = ruleOf(verb);
   return async (...args) => {
-    const sent = ofPartition === true ? args.slice(1) : args;
+    const sent = ofPartition === true ? args.slice(1) : ofJob === true ? args.map(nameOf) : args;
     const r = await callOf(link, verb, (w) => w.json(sent));
     return (isVoid === true ? undefined : r.json()) as T;
   };
+}
+
+function nameOf(job: unknown): object {
+  const { topic, id, version } = job as JobKey & { readonly version?: Version };
+  return { topic, id, version };
 }
 
 /** All such verbs of a duty. */
