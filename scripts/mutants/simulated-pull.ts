@@ -47,7 +47,7 @@ export const pullMutants: Mutants<SimulatedMutant> = {
   },
   'extension-is-not-stored': {
     file: engine('job-rows'),
-    text: 'return this.#extend.run(until, row.n, pullOwner.instance).changes === 1;',
+    text: 'return this.#sql.extend.run(until, row.n, pullOwner.instance).changes === 1;',
     by: 'return until > 0 && this.isPulled(row);',
   },
   'redis-extension-is-not-stored': {

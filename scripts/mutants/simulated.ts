@@ -47,8 +47,8 @@ const byName: Mutants<SimulatedMutant> = {
   },
   'promote-1-s-early': {
     file: engine('moves'),
-    text: 'this.#promote.all(now, ',
-    by: 'this.#promote.all(now + 1_000, ',
+    text: 'this.#sql.promote.all(now, ',
+    by: 'this.#sql.promote.all(now + 1_000, ',
   },
   'retry-counts-twice': {
     file: engine('finish'),
@@ -92,8 +92,8 @@ const byName: Mutants<SimulatedMutant> = {
   },
   'death-without-alert': {
     file: engine('job-rows'),
-    text: '    this.#addAlert.get(',
-    by: '    if (row.version < 0) this.#addAlert.get(',
+    text: '    this.#sql.addAlert.get(',
+    by: '    if (row.version < 0) this.#sql.addAlert.get(',
   },
   'numbers-follow-the-clock-back': {
     file: engine('topic-counters'),
@@ -103,7 +103,7 @@ const byName: Mutants<SimulatedMutant> = {
   'clock-jump-shortens-leases': {
     faults: 'wallStep,receiverDown',
     file: engine('recovery'),
-    text: 'if (isJump && !isWithoutLeases) this.#shift.run(Math.ceil(jumpMs));',
+    text: 'if (isJump && !isWithoutLeases) this.#sql.shift.run(Math.ceil(jumpMs));',
     by: '',
   },
   'clock-jump-removes-dead-letters': {
@@ -242,7 +242,7 @@ const byName: Mutants<SimulatedMutant> = {
   },
   'edit-keeps-the-body': {
     file: 'src/store/sqlite/engine/job-rows.ts',
-    text: 'this.#renewBody.get(row.n, body);\n    this.wait(row, to, prio);',
+    text: 'this.#sql.renewBody.get(row.n, body);\n    this.wait(row, to, prio);',
     by: 'this.wait(row, to, prio);',
   },
   'edit-keeps-the-failures-of-a-dead-letter': {

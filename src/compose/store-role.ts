@@ -24,8 +24,8 @@ import { openServedRegistry, type ServedRegistry } from '../registry/sql/registr
 import { isOfThisSchema, whyDamaged } from '../registry/sql/sqlite/registry-file.ts';
 import { StartImpossible } from '../runtime/start-errors.ts';
 import { monotonicNow, sleep } from '../runtime/time.ts';
+import { untilUsable, whyUnusable } from '../store/sqlite/file/disk-reserve.ts';
 import { StoreFileRefused } from '../store/sqlite/file/store-file.ts';
-import { untilUsable, whyUnusable } from '../store/sqlite/file/usable-disk.ts';
 import { whyNoHandover } from '../store/sqlite/owner/handover-check.ts';
 import { StoreOwner, type StoreOwnerOptions } from '../store/sqlite/owner/owner.ts';
 import { redisJobsOf, type Worker } from './adapters.ts';

@@ -15,6 +15,12 @@ interface Cause {
   readonly why?: string;
 }
 
+/** Whether an outcome is one. */
+export function isFailure(outcome: object): outcome is StoreFailure {
+  const { kind } = outcome as Partial<StoreFailure>;
+  return kind === 'not_stored' || kind === 'unknown';
+}
+
 /** A read of all jobs lacks those of these shards. */
 export const shardsAway = (missing: readonly string[]): StoreFailure => ({
   kind: 'not_stored',

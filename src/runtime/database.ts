@@ -29,10 +29,13 @@ export function openDatabase(path: string, options: OpenOptions = {}): Database 
   return db;
 }
 
+/** Its rows are arrays: an object per row has names to make. */
+export const rowsBy = (db: Database, sql: string): Statement => db.prepare(sql, { returnArrays: true });
+
 /** Runs `PRAGMA <text>` and returns its first value or undefined. SQLite can ignore a setting: compare the
  *  value. */
 export function pragma(db: Database, text: string): unknown {
-  return (db.prepare(`PRAGMA ${text}`, { returnArrays: true }).get() as unknown[] | undefined)?.[0];
+  return (rowsBy(db, `PRAGMA ${text}`).get() as unknown[] | undefined)?.[0];
 }
 
 /** Reads one column of the first row without leaving a statement, so that close() closes: exec() finalises

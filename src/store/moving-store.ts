@@ -22,7 +22,7 @@ import type {
   Store,
 } from '../ports/job-store.ts';
 import type { Arrivals, Found, LeavingJob, LeavingJobs, LeavingState } from '../ports/leaving.ts';
-import { leavingFailure, StoreError, type StoreFailure } from '../ports/store-error.ts';
+import { isFailure, leavingFailure, StoreError, type StoreFailure } from '../ports/store-error.ts';
 import { monotonicNow, sleep, wallNow } from '../runtime/time.ts';
 import { storeLimits } from './limits.ts';
 
@@ -430,14 +430,8 @@ const unfinished: StoreFailure = {
   why: 'the jobs of jobs.db move to Redis; dq move shows how far they are',
 };
 
-const isFailure = (outcome: { readonly kind: string }): outcome is StoreFailure =>
-  outcome.kind === 'not_stored' || outcome.kind === 'unknown';
-
 /** Whether a further attempt may change it: the job was reserved when it was read, or Redis did not know the
  *  move. */
-const mayChange = (outcome: unknown): boolean =>
+const mayChange = (outcome: object | undefined): boolean =>
   outcome === unfinished ||
-  (typeof outcome === 'object' &&
-    outcome !== null &&
-    'code' in outcome &&
-    outcome.code === leavingFailure.code);
+  (outcome !== undefined && isFailure(outcome) && outcome.code === leavingFailure.code);

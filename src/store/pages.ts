@@ -1,8 +1,11 @@
 // Pages listings in order of time. A cursor is a place in (time, version), not a row: it stays valid when its
 // row is removed. Merges the results of several parts of a store into one page.
 
-import type { FoundJob } from '../core/job.ts';
-import type { Page } from '../ports/job-store.ts';
+import type { LateJob } from '../core/incident.ts';
+import type { EndState, FoundJob } from '../core/job.ts';
+import { limits } from '../core/limits.ts';
+import { endCodes } from '../core/stored-codes.ts';
+import type { Page, SearchFilter } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
 
 export interface Place {
@@ -10,31 +13,46 @@ export interface Place {
   readonly version: number;
 }
 
-/** Where a listing starts: from the newest back, or from the oldest on. */
+/** Where a listing from the newest back starts. */
 export const newest: Place = { at: Number.MAX_SAFE_INTEGER, version: Number.MAX_SAFE_INTEGER };
-export const oldest: Place = { at: 0, version: 0 };
 
-/** Whether a comes after b, in one of the two orders. */
-export type IsAfter = (a: Place, b: Place) => boolean;
-export const isLater: IsAfter = (a, b) => a.at > b.at || (a.at === b.at && a.version > b.version);
-export const isEarlier: IsAfter = (a, b) => isLater(b, a);
+const isLater = (a: Place, b: Place) => a.at > b.at || (a.at === b.at && a.version > b.version);
 
-/** An order of search results. */
-export interface Order {
+/** An order of a listing. `isAfter`: whether a comes after b */
+export interface Order<T> {
   readonly start: Place;
-  readonly place: (job: FoundJob) => Place;
-  readonly isAfter: IsAfter;
+  readonly place: (item: T) => Place;
+  readonly isAfter: (a: Place, b: Place) => boolean;
 }
-export const byDue: Order = {
-  start: oldest,
-  place: (job) => ({ at: job.dueAt, version: job.version }),
+const newestFirst = { start: newest, isAfter: (a: Place, b: Place) => isLater(b, a) };
+const byDue: Order<FoundJob> = {
+  start: { at: 0, version: 0 },
+  place: ({ dueAt, version }) => ({ at: dueAt, version }),
   isAfter: isLater,
 };
-export const byEnd: Order = {
-  start: newest,
-  place: (job) => ({ at: job.endedAt ?? 0, version: job.version }),
-  isAfter: isEarlier,
+const byEnd: Order<FoundJob> = {
+  ...newestFirst,
+  place: ({ endedAt, version }) => ({ at: endedAt ?? 0, version }),
 };
+/** Of dead letters and alerts. */
+export const byDeath: Order<{ readonly deadAt: number | null; readonly version: number }> = {
+  ...newestFirst,
+  place: ({ deadAt, version }) => ({ at: deadAt ?? 0, version }),
+};
+
+export const isEnd = (state: SearchFilter['state']): state is EndState =>
+  (endCodes as readonly unknown[]).includes(state);
+
+export const orderOf = (state: SearchFilter['state']): Order<FoundJob> => (isEnd(state) ? byEnd : byDue);
+
+/** By state and due time. */
+export function matches(
+  { state, since = 0, until = Infinity }: Pick<SearchFilter, 'state' | 'since' | 'until'>,
+  job: FoundJob,
+): boolean {
+  const isWanted = state === undefined ? job.endedAt === null : job.state === state;
+  return isWanted && job.dueAt >= since && job.dueAt < until;
+}
 
 export function cursorOf({ at, version }: Place): string {
   return `${at}.${version}`;
@@ -58,18 +76,26 @@ export interface Part<T> {
 /** Cuts at the nearest edge: another part may have an unscanned item behind it. */
 export function mergedPage<T>(
   parts: readonly Part<T>[],
-  placeOfItem: (item: T) => Place,
-  isAfter: IsAfter,
+  { place, isAfter }: Order<T>,
   limit: number,
 ): Page<T> {
   const edges = parts.flatMap(({ edge }) => edge ?? []);
   const nearest = edges.reduce<Place | null>((a, b) => (a === null || isAfter(a, b) ? b : a), null);
   const found = parts
     .flatMap(({ items }) => items)
-    .filter((item) => nearest === null || !isAfter(placeOfItem(item), nearest))
-    .sort((a, b) => (isAfter(placeOfItem(a), placeOfItem(b)) ? 1 : -1));
+    .filter((item) => nearest === null || !isAfter(place(item), nearest))
+    .sort((a, b) => (isAfter(place(a), place(b)) ? 1 : -1));
   const items = found.slice(0, limit);
   const last = items.at(-1);
-  const next = last !== undefined && found.length > limit ? placeOfItem(last) : nearest;
+  const next = last !== undefined && found.length > limit ? place(last) : nearest;
   return { items, nextCursor: next === null ? null : cursorOf(next) };
+}
+
+/** The overdue jobs that the parts name, for StoreAdmin.counts: one of each topic, those that have been due
+ *  the longest first. */
+export function oldestByTopic(found: readonly LateJob[]): readonly LateJob[] {
+  const oldest = new Map<string, LateJob>();
+  for (const job of found.toSorted((a, b) => a.dueAt - b.dueAt))
+    if (oldest.size < limits.oldestMax && !oldest.has(job.topic)) oldest.set(job.topic, job);
+  return [...oldest.values()];
 }

@@ -2,7 +2,7 @@
 
 import { expect, it } from 'vitest';
 import { storeLimits } from '../../src/store/limits.ts';
-import { SurveyPace, SurveyQueue } from '../../src/store/survey-pace.ts';
+import { SurveyPace, SurveyQueue } from '../../src/store/surveys.ts';
 
 it('survey queue: runs one at a time, in order, and rejects the one too many', async () => {
   const queue = new SurveyQueue();

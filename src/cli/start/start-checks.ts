@@ -34,8 +34,8 @@ import { readShards } from '../../registry/sql/tables/registry-shards.ts';
 import { readTokens } from '../../registry/sql/tables/registry-tokens.ts';
 import { openDatabase } from '../../runtime/database.ts';
 import { StartImpossible } from '../../runtime/start-errors.ts';
+import { whyUnusable } from '../../store/sqlite/file/disk-reserve.ts';
 import { whyNeverOpened } from '../../store/sqlite/file/store-file.ts';
-import { whyUnusable } from '../../store/sqlite/file/usable-disk.ts';
 
 export interface StartPlan {
   readonly config: Config;

@@ -6,11 +6,10 @@ import { inBatches } from '../../../core/lists.ts';
 import { alertCodes } from '../../../core/stored-codes.ts';
 import type { AlertEntry, AlertOutbox, Partition } from '../../../ports/job-store.ts';
 import { StoreError } from '../../../ports/store-error.ts';
-import { isEarlier, mergedPage, newest, placeOf } from '../../pages.ts';
+import { byDeath, mergedPage, newest, placeOf } from '../../pages.ts';
 import { redisLimits } from '../limits.ts';
 import { readAlert } from '../scripts/records.ts';
 import { askAll, lookUp, namingMissing, type Shards } from '../shard/shards.ts';
-import { byDeath } from './calls.ts';
 
 type DueReply = readonly [topic: Buffer, deadAt: number, version: number];
 type AlertReply = readonly [topic: Buffer, version: number, record: Buffer];
@@ -38,11 +37,11 @@ export function alertCalls(shards: Shards): AlertOutbox {
           readAlert(topic.toString(), version, record, now),
         );
         const last = items.at(-1);
-        return { items, total, edge: more === 1 && last !== undefined ? byDeath(last) : null };
+        return { items, total, edge: more === 1 && last !== undefined ? byDeath.place(last) : null };
       });
       const total = answers.reduce((sum, answer) => sum + answer.total, 0);
       return {
-        ...mergedPage<AlertEntry>(answers, byDeath, isEarlier, limit),
+        ...mergedPage<AlertEntry>(answers, byDeath, limit),
         total,
         ...namingMissing(missing),
       };
@@ -117,10 +116,10 @@ class Claims {
 
   async #claimIn(partition: Partition, topic: string, claimMs: number, max: number) {
     const args = [topic, Math.ceil(claimMs), max];
-    const reply = (await this.#shards.run('alertClaim', partition, args)) as (number | Buffer)[];
+    const reply = (await this.#shards.run('alertClaim', partition, args)) as unknown[];
+    const claimed = inBatches(reply, 2) as readonly (readonly [version: number, record: Buffer])[];
     const entries: AlertEntry[] = [];
-    for (let i = 0; i < reply.length; i += 2) {
-      const version = reply[i] as number;
+    for (const [version, record] of claimed) {
       const other = this.#partitionOf(version);
       if (other !== undefined && other !== partition) {
         // Two claims of one version could not be settled apart: this one waits until the other is settled.
@@ -129,9 +128,9 @@ class Claims {
       }
       this.#claims.set(version, partition);
       // With now = 0 a claim has never ended: this one was made a moment ago.
-      entries.push(readAlert(topic, version, reply[i + 1] as Buffer, 0));
+      entries.push(readAlert(topic, version, record, 0));
     }
-    return { entries, all: reply.length / 2 < max };
+    return { entries, all: claimed.length < max };
   }
 
   async #settleIn(

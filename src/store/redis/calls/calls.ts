@@ -5,9 +5,8 @@
 import type { JobKey } from '../../../core/job.ts';
 import { inBatches } from '../../../core/lists.ts';
 import type { OnChanged, Partition } from '../../../ports/job-store.ts';
-import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
+import { isFailure, StoreError, type StoreFailure } from '../../../ports/store-error.ts';
 import { withoutBadItems } from '../../batches.ts';
-import type { Place } from '../../pages.ts';
 import { redisLimits } from '../limits.ts';
 import type { ScriptName } from '../scripts/scripts.ts';
 import { type Arg, placingsMax, type Route, type Shards } from '../shard/shards.ts';
@@ -22,7 +21,7 @@ export interface Placed<I> {
   readonly above: number;
 }
 
-export interface ItemCall<I, O> {
+export interface ItemCall<I, O extends object> {
   readonly script: ScriptName;
   /** of a batch; `place`: as Shards.placeOf */
   args(items: readonly Placed<I>[], place: string | null, partition: Partition): readonly Arg[];
@@ -47,7 +46,7 @@ export interface ItemCall<I, O> {
   readonly routeOf?: (item: I) => Route;
 }
 
-interface Visit<I, O> extends Placed<I> {
+interface Visit<I, O extends object> extends Placed<I> {
   /** index in the call */
   readonly at: number;
   readonly route: Route;
@@ -57,7 +56,7 @@ interface Visit<I, O> extends Placed<I> {
   readonly otherwise: O | StoreFailure | null;
 }
 
-export async function callItems<I extends JobKey, O>(
+export async function callItems<I extends JobKey, O extends object>(
   shards: Shards,
   items: readonly I[],
   call: ItemCall<I, O>,
@@ -87,7 +86,7 @@ export async function callItems<I extends JobKey, O>(
 
 /** Sends the items of each place together; items that are not there go on to their next place. Fills in the
  *  outcomes. */
-async function visitAll<I, O>(
+async function visitAll<I, O extends object>(
   shards: Shards,
   visits: readonly Visit<I, O>[],
   call: ItemCall<I, O>,
@@ -121,7 +120,7 @@ async function visitAll<I, O>(
 
 /** Decides after a place's answer. null: the answer is the outcome. An outcome: that one. Else the next
  *  visit. */
-function nextVisit<I, O>(
+function nextVisit<I, O extends object>(
   visit: Visit<I, O>,
   answer: O | StoreFailure | { readonly above: number },
   call: ItemCall<I, O>,
@@ -150,15 +149,15 @@ function nextVisit<I, O>(
   return isLast ? otherwise : { ...further(visit), otherwise };
 }
 
-const isVisit = <I, O>(next: Visit<I, O> | O | StoreFailure): next is Visit<I, O> =>
-  typeof next === 'object' && next !== null && 'route' in next;
+const isVisit = <I, O extends object>(next: Visit<I, O> | O | StoreFailure): next is Visit<I, O> =>
+  'route' in next;
 
-function further<I, O>(visit: Visit<I, O>): Visit<I, O> {
+function further<I, O extends object>(visit: Visit<I, O>): Visit<I, O> {
   const step = visit.step + 1;
   return { ...visit, step, isEarlier: step < visit.route.earlier.length };
 }
 
-function placeOf<I, O>({ route, step }: Visit<I, O>): Partition | null {
+function placeOf<I, O extends object>({ route, step }: Visit<I, O>): Partition | null {
   return route.earlier[step] ?? route.home;
 }
 
@@ -168,16 +167,10 @@ export const noActiveShard: StoreFailure = {
   why: 'every shard drains, and a draining shard takes no new ids; end a drain or add a shard with `dq shard add`',
 };
 
-const aboveOf = (answer: unknown): number | null =>
-  typeof answer === 'object' && answer !== null && 'above' in answer ? Number(answer.above) : null;
+const aboveOf = (answer: object): number | null => ('above' in answer ? Number(answer.above) : null);
 
-const isFailure = (outcome: unknown): outcome is StoreFailure =>
-  typeof outcome === 'object' &&
-  outcome !== null &&
-  'kind' in outcome &&
-  (outcome.kind === 'not_stored' || outcome.kind === 'unknown');
-
-const isStaleOutcome = (outcome: unknown): boolean => isFailure(outcome) && outcome.code === 'stale_list';
+const isStaleOutcome = (outcome: object | undefined): boolean =>
+  outcome !== undefined && isFailure(outcome) && outcome.code === 'stale_list';
 
 /** Arguments of all items in turn, where none depends on the place. */
 export const ofEach =
@@ -188,7 +181,7 @@ export const ofEach =
 const bySize = <T>(items: readonly T[]) => inBatches(items, redisLimits.batchMax);
 
 /** In order. All visits of a group have the same list: it is sent once with the call. */
-function batchesOf<I, O>(
+function batchesOf<I, O extends object>(
   visits: readonly Visit<I, O>[],
   { batches = bySize }: ItemCall<I, O>,
 ): readonly (readonly Visit<I, O>[])[] {
@@ -199,7 +192,7 @@ function batchesOf<I, O>(
   });
 }
 
-async function answersOf<I, O>(
+async function answersOf<I, O extends object>(
   shards: Shards,
   partition: Partition,
   batch: readonly Visit<I, O>[],
@@ -247,12 +240,6 @@ export async function bulkStep<R extends DoneReply>(
   }
   return reply as unknown as R;
 }
-
-/** Order of dead letters and alerts. */
-export const byDeath = (item: { deadAt: number | null; version: number }): Place => ({
-  at: item.deadAt ?? 0,
-  version: item.version,
-});
 
 /** Runs one bounded step after the other, place by place, until `max` jobs are done or none is left. A place
  *  that fails does not stop the others; then the call rejects, with kind unknown if some jobs are done. */

@@ -2,6 +2,7 @@
 // them only to a process that writes a journal.
 
 import type { Changed, ChangedJob } from '../../../core/job-change.ts';
+import { inBatches } from '../../../core/lists.ts';
 import { readSafe } from '../../../core/stored-codes.ts';
 import { idOf } from '../scripts/keys.ts';
 
@@ -61,9 +62,10 @@ export function readCodes(
 
 /** Topic, tag+id and change of each job that a step of bulk work changed. */
 export function readChangedJobs(list: readonly Buffer[], place: string): readonly ChangedJob[] {
-  return Array.from({ length: list.length / 3 }, (_, i) => ({
-    topic: String(list[3 * i]),
-    id: idOf(list[3 * i + 1] as Buffer),
-    ...readChange(list[3 * i + 2] as Buffer, 0, place),
+  const jobs = inBatches(list, 3) as readonly (readonly [topic: Buffer, tid: Buffer, change: Buffer])[];
+  return jobs.map(([topic, tid, change]) => ({
+    topic: topic.toString(),
+    id: idOf(tid),
+    ...readChange(change, 0, place),
   }));
 }

@@ -4,12 +4,12 @@ import { limits } from '../../../core/limits.ts';
 import { grouped, inBatches } from '../../../core/lists.ts';
 import type { DeadFilter, DeadLetter, DeadLetters, OnChanged, Partition } from '../../../ports/job-store.ts';
 import { numberOf, type StepFilter, stepOf } from '../../batches.ts';
-import { isEarlier, mergedPage, newest, placeOf } from '../../pages.ts';
+import { byDeath, mergedPage, newest, placeOf } from '../../pages.ts';
 import { redisLimits } from '../limits.ts';
 import { tidOf } from '../scripts/keys.ts';
 import { readStateRecord, readWhole, type WholeReply, wholeMs } from '../scripts/records.ts';
 import { type Arg, askAll, knowAllOf, namingMissing, type Shards } from '../shard/shards.ts';
-import { bulkStep, byDeath, inSteps } from './calls.ts';
+import { bulkStep, inSteps } from './calls.ts';
 
 export function deadCalls(shards: Shards): DeadLetters {
   const inBulk = (
@@ -50,10 +50,10 @@ export function deadCalls(shards: Shards): DeadLetters {
           .filter(([, , , , stateRecord]) => readStateRecord(stateRecord).token < below)
           .map(readWhole)
           .map(({ body, extension, ...letter }) => letter);
-        return { items, edge: more === 1 && last !== undefined ? byDeath(readWhole(last)) : null };
+        return { items, edge: more === 1 && last !== undefined ? byDeath.place(readWhole(last)) : null };
       });
       return {
-        ...mergedPage<DeadLetter>(answers, byDeath, isEarlier, limit),
+        ...mergedPage<DeadLetter>(answers, byDeath, limit),
         ...namingMissing(missing),
       };
     },

@@ -3,6 +3,7 @@
 import type { JobKey, Version } from '../../../core/job.ts';
 import { isEnded, type JobRow } from '../../../core/job-row.ts';
 import { limits } from '../../../core/limits.ts';
+import { inBatches } from '../../../core/lists.ts';
 import { buryReasonCodes, endCodes, readSafe, writeSafe } from '../../../core/stored-codes.ts';
 import type {
   AllowedNote,
@@ -15,6 +16,7 @@ import type {
 } from '../../../ports/healing.ts';
 import type { Partition } from '../../../ports/job-store.ts';
 import type { Arrivals, Arrived, LeavingJob } from '../../../ports/leaving.ts';
+import { isFailure } from '../../../ports/store-error.ts';
 import { randomBytes } from '../../../runtime/time.ts';
 import { batchesBySize } from '../../batches.ts';
 import { redisLimits } from '../limits.ts';
@@ -54,9 +56,10 @@ export function healingCalls(shards: Shards): Healing {
     look,
     async marks(partition) {
       const reply = (await shards.run('marks', partition, [])) as Buffer[];
-      const found = new Map<number, Version>();
-      for (let i = 0; i < reply.length; i += 2) found.set(Number(reply[i]), Number(reply[i + 1]));
-      return { place: shards.placeOf(partition) ?? '', marks: found };
+      const marks = inBatches(reply, 2).map(
+        ([instance, number]) => [Number(instance), Number(number)] as const,
+      );
+      return { place: shards.placeOf(partition) ?? '', marks: new Map(marks) };
     },
     async advance({ partition, id }, to) {
       return (await shards.run('advance', partition, [id, to])) === 1;
@@ -142,7 +145,7 @@ export function arrivalCalls(shards: Shards): Arrivals {
       const rows = jobs.map(rowOfLeaving);
       const outcomes = await putRows(shards, rows, { allowed: noNote, open: 'put', move: String(move) });
       return outcomes.map((outcome): Arrived => {
-        if (outcome.kind === 'not_stored' || outcome.kind === 'unknown') return outcome;
+        if (isFailure(outcome)) return outcome;
         if (outcome.kind === 'other_note') return { kind: 'closed' };
         const isNamed = outcome.kind === 'put' || outcome.kind === 'found';
         return isNamed ? { kind: 'here', change: outcome.change } : { kind: 'here' };

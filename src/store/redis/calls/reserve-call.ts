@@ -5,6 +5,7 @@
 
 import { isPulled } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
+import { inBatches } from '../../../core/lists.ts';
 import type { Partition, Reserved, ReserveRequest } from '../../../ports/job-store.ts';
 import { redisLimits } from '../limits.ts';
 import { readReserved } from '../scripts/records.ts';
@@ -63,16 +64,20 @@ export class ReserveCalls {
     const isFull = kind === atLeaseLimit;
     const [named, text, ...apart] = (isFull ? [] : rest) as [(number | Buffer)[]?, Buffer?, ...Buffer[]];
     const topicsOf = new Map(
-      sliced(named ?? [], 2).map(([no, bytes]) => {
+      inBatches(named ?? [], 2).map(([no, bytes]) => {
         const name = String(bytes);
         return [Number(no), { name, leaseMs: (topics.get(name) ?? others).leaseMs }];
       }),
     );
     return {
       kind,
-      gone: sliced(gone, 2).map(([number, priority]) => [Number(number), Number(priority)]),
-      news: sliced(news, 3).map(([priority, topic, turn]) => [Number(priority), String(topic), Number(turn)]),
-      served: sliced(served, 3).map(([number, priority, turn]) => [
+      gone: inBatches(gone, 2).map(([number, priority]) => [Number(number), Number(priority)]),
+      news: inBatches(news, 3).map(([priority, topic, turn]) => [
+        Number(priority),
+        String(topic),
+        Number(turn),
+      ]),
+      served: inBatches(served, 3).map(([number, priority, turn]) => [
         ...([Number(number), Number(priority), Number(turn)] as const),
       ]),
       jobs: text === undefined ? [] : readReserved(text, apart, topicsOf, isPulled(owner)),
@@ -175,8 +180,4 @@ function listArgs({ named, known, cut }: Listing, isKnown: boolean): readonly Ar
       priority ?? '',
     ]),
   ];
-}
-
-function sliced(flat: readonly unknown[], length: number): unknown[][] {
-  return Array.from({ length: flat.length / length }, (_, i) => flat.slice(length * i, length * (i + 1)));
 }

@@ -6,7 +6,16 @@ import { endCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { Page, Partition, SearchFilter } from '../../../ports/job-store.ts';
 import { numberOf } from '../../batches.ts';
 import { storeLimits } from '../../limits.ts';
-import { byDue, byEnd, mergedPage, type Order, type Part, type Place, placeOf } from '../../pages.ts';
+import {
+  isEnd,
+  matches,
+  mergedPage,
+  type Order,
+  orderOf,
+  type Part,
+  type Place,
+  placeOf,
+} from '../../pages.ts';
 import { idOf, tidOf } from '../scripts/keys.ts';
 import { type FoundReply, readEnded, readFound } from '../scripts/records.ts';
 import { type Arg, askAll, knowAllOf, namingMissing, type Shards } from '../shard/shards.ts';
@@ -17,7 +26,7 @@ export async function search(
   limit: number,
   cursor: string | null,
 ): Promise<Page<FoundJob>> {
-  const order = isEnd(filter.state) ? byEnd : byDue;
+  const order = orderOf(filter.state);
   const from = placeOf(cursor, order.start);
   const part = filter.id !== undefined ? lookUp : isEnd(filter.state) ? walkEnded : walkLive;
   const { topic, id, before } = filter;
@@ -30,14 +39,14 @@ export async function search(
     const below = numberOf(before, shards.lastingNameOf(partition)) ?? Number.POSITIVE_INFINITY;
     return { items: items.filter(({ version }) => version < below), edge };
   });
-  return { ...mergedPage(answers, order.place, order.isAfter, limit), ...namingMissing(missing) };
+  return { ...mergedPage(answers, order, limit), ...namingMissing(missing) };
 }
 
 type Read = (
   shards: Shards,
   partition: Partition,
   filter: SearchFilter,
-  order: Order,
+  order: Order<FoundJob>,
   from: Place,
   limit: number,
 ) => Promise<Part<FoundJob>>;
@@ -88,12 +97,4 @@ function foundEnded([topic, tid, record]: EndedReply): FoundJob {
 
 function range({ since = 0, until = Number.MAX_SAFE_INTEGER }: SearchFilter): readonly Arg[] {
   return [Math.max(0, since), until];
-}
-
-function matches({ state, since = 0, until = Infinity }: SearchFilter, job: FoundJob): boolean {
-  return (state === undefined || job.state === state) && job.dueAt >= since && job.dueAt < until;
-}
-
-function isEnd(state: SearchFilter['state']): state is EndState {
-  return (endCodes as readonly unknown[]).includes(state);
 }

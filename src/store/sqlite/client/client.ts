@@ -40,9 +40,10 @@ import {
   storeVerbs,
   type VerbsWith,
 } from '../../../ports/store-verbs.ts';
-import { clearTimeout, monotonicNow, setTimeout, sleep, type Timer } from '../../../runtime/time.ts';
+import { monotonicNow, sleep } from '../../../runtime/time.ts';
+import { orAfter } from '../../../runtime/timeout.ts';
 import { type StepFilter, stepOf, withoutBadItems } from '../../batches.ts';
-import { oldestByTopic } from '../../oldest-jobs.ts';
+import { oldestByTopic } from '../../pages.ts';
 import { type CountsPage, type CountsPlace, firstCounts } from '../engine/job-counts.ts';
 import { partitionName } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';
@@ -144,14 +145,11 @@ export function connectStore(options: ConnectionOptions): StoreConnection {
     },
     async start() {
       if (link.connected) return;
-      let timer: Timer | undefined;
       const greeted = new Promise<string | null>((resolve) => {
         onGreeting = resolve;
-        timer = setTimeout(() => resolve('store_away'), options.callMs ?? sqliteLimits.storeCallMs);
       });
       link.open();
-      const refusal = await greeted;
-      clearTimeout(timer);
+      const refusal = await orAfter(options.callMs ?? sqliteLimits.storeCallMs, greeted, 'store_away');
       onGreeting = null;
       if (refusal === null) return;
       await close();
@@ -288,27 +286,22 @@ async function inFilteredSteps(
   });
 }
 
-/** The answer of a step: also how many jobs it moved, under the name of the port. */
-type StepAnswer<N extends string> = Omit<FilterStep, 'done'> & Readonly<Record<N, number>>;
-
 function deadCalls(link: Link): DeadLetters {
   const calls = jsonCalls(link, 'dead');
+  /** `name`: the port's name of the number of moved jobs, which the answer of a step has, too. */
+  const inBulk =
+    <N extends string>(name: N, call: (filter: StepFilter, max: number) => Promise<object>) =>
+    async (filter: DeadFilter, max: number) => {
+      const { done, more } = await inFilteredSteps(filter, max, async (...args) => {
+        const step = (await call(...args)) as FilterStep & Readonly<Record<N, number>>;
+        return { ...step, done: step[name] };
+      });
+      return { [name]: done, more } as Record<N, number> & Pick<Stepped, 'more'>;
+    };
   return {
     ...calls,
-    async requeue(filter, max) {
-      const { done, more } = await inFilteredSteps(filter, max, async (...args) => {
-        const { requeued, ...rest } = (await calls.requeue(...args)) as StepAnswer<'requeued'>;
-        return { done: requeued, ...rest };
-      });
-      return { requeued: done, more };
-    },
-    async purge(filter, max) {
-      const { done, more } = await inFilteredSteps(filter, max, async (...args) => {
-        const { purged, ...rest } = (await calls.purge(...args)) as StepAnswer<'purged'>;
-        return { done: purged, ...rest };
-      });
-      return { purged: done, more };
-    },
+    requeue: inBulk('requeued', calls.requeue),
+    purge: inBulk('purged', calls.purge),
   };
 }
 

@@ -19,6 +19,7 @@ import {
   setTimeout,
   type Timer,
 } from '../../../runtime/time.ts';
+import { orAfter } from '../../../runtime/timeout.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import { storeLimits } from '../../limits.ts';
 import { sqliteLimits } from '../limits.ts';
@@ -168,12 +169,10 @@ export class Link {
 
   async #close(deadlineMs: number): Promise<void> {
     if (this.#waiting.length + this.#sent.size > 0) {
-      let timer: Timer | undefined;
-      await new Promise<void>((resolve) => {
+      const idle = new Promise<void>((resolve) => {
         this.#onIdle = resolve;
-        timer = setTimeout(resolve, deadlineMs);
       });
-      clearTimeout(timer);
+      await orAfter(deadlineMs, idle, undefined);
     }
     this.#closed = true;
     if (this.#reconnect !== null) clearTimeout(this.#reconnect);

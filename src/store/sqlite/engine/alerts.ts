@@ -5,8 +5,8 @@
 import type { AttemptRecord, JobKey, SettledAlert, Version } from '../../../core/job.ts';
 import { alertCodes, buryReasonCodes } from '../../../core/stored-codes.ts';
 import type { AlertEntry, AlertPage } from '../../../ports/job-store.ts';
-import type { Statement } from '../../../runtime/database.ts';
-import { cursorOf, newest, placeOf } from '../../pages.ts';
+import { type Database, rowsBy } from '../../../runtime/database.ts';
+import { byDeath, mergedPage, newest, placeOf } from '../../pages.ts';
 import { dead } from '../file/schema.ts';
 import { asBuffer } from './job-rows.ts';
 import { stepMax, type TransactionContext } from './transaction-context.ts';
@@ -16,70 +16,65 @@ const claimed = alertCodes.indexOf('claimed');
 const isOwed = 'state < 2 AND (state = 0 OR claimed_until <= ?)';
 const columns = 'version, topic, id, dead_at, reason, failures, attempt, state, claimed_until';
 
+const statementsOf = (db: Database) => ({
+  anyOwed: db.prepare(`SELECT 1 FROM alert WHERE ${isOwed} LIMIT 1`),
+  // One index step per topic that owes alerts: 100,000 dead letters of one topic cost no more than one.
+  due: rowsBy(
+    db,
+    `WITH RECURSIVE owed(topic) AS (
+       SELECT min(topic) FROM alert WHERE state < 2
+       UNION ALL
+       SELECT (SELECT min(topic) FROM alert WHERE state < 2 AND topic > owed.topic) FROM owed WHERE owed.topic IS NOT NULL
+     )
+     SELECT topic.name FROM owed JOIN topic ON topic.no = owed.topic
+     JOIN alert ON alert.version =
+       (SELECT version FROM alert WHERE topic = owed.topic AND ${isOwed} ORDER BY dead_at, version LIMIT 1)
+     WHERE topic.told_at IS NULL OR topic.told_at <= ? OR topic.told_at > ?
+     ORDER BY alert.dead_at, alert.version`,
+  ),
+  owed: rowsBy(
+    db,
+    `SELECT ${columns} FROM alert WHERE topic = ? AND ${isOwed} ORDER BY dead_at, version LIMIT ?`,
+  ),
+  page: rowsBy(
+    db,
+    `SELECT ${columns} FROM alert WHERE (dead_at, version) < (?, ?) ORDER BY dead_at DESC, version DESC LIMIT ?`,
+  ),
+  count: rowsBy(db, 'SELECT count(*) FROM alert'),
+  find: rowsBy(db, `SELECT ${columns} FROM alert WHERE version = ?`),
+  setState: db.prepare('UPDATE alert SET state = ?, claimed_until = ? WHERE version = ?'),
+  remove: db.prepare('DELETE FROM alert WHERE version = ?'),
+  setSentAt: db.prepare('UPDATE topic SET told_at = ? WHERE no = ?'),
+});
+
 export class Alerts {
   readonly #tx: TransactionContext;
-  readonly #anyOwed: Statement;
-  readonly #due: Statement;
-  readonly #owed: Statement;
-  readonly #page: Statement;
-  readonly #count: Statement;
-  readonly #find: Statement;
-  readonly #setState: Statement;
-  readonly #remove: Statement;
-  readonly #setSentAt: Statement;
+  readonly #sql: ReturnType<typeof statementsOf>;
 
   constructor(tx: TransactionContext) {
-    const { db } = tx;
     this.#tx = tx;
-    this.#anyOwed = db.prepare(`SELECT 1 FROM alert WHERE ${isOwed} LIMIT 1`);
-    // One index step per topic that owes alerts: 100,000 dead letters of one topic cost no more than one.
-    this.#due = db.prepare(
-      `WITH RECURSIVE owed(topic) AS (
-         SELECT min(topic) FROM alert WHERE state < 2
-         UNION ALL
-         SELECT (SELECT min(topic) FROM alert WHERE state < 2 AND topic > owed.topic) FROM owed WHERE owed.topic IS NOT NULL
-       )
-       SELECT topic.name FROM owed JOIN topic ON topic.no = owed.topic
-       JOIN alert ON alert.version =
-         (SELECT version FROM alert WHERE topic = owed.topic AND ${isOwed} ORDER BY dead_at, version LIMIT 1)
-       WHERE topic.told_at IS NULL OR topic.told_at <= ? OR topic.told_at > ?
-       ORDER BY alert.dead_at, alert.version`,
-      { returnArrays: true },
-    );
-    this.#owed = db.prepare(
-      `SELECT ${columns} FROM alert WHERE topic = ? AND ${isOwed} ORDER BY dead_at, version LIMIT ?`,
-      { returnArrays: true },
-    );
-    this.#setSentAt = db.prepare('UPDATE topic SET told_at = ? WHERE no = ?');
-    this.#page = db.prepare(
-      `SELECT ${columns} FROM alert WHERE (dead_at, version) < (?, ?) ORDER BY dead_at DESC, version DESC LIMIT ?`,
-      { returnArrays: true },
-    );
-    this.#count = db.prepare('SELECT count(*) FROM alert', { returnArrays: true });
-    this.#find = db.prepare(`SELECT ${columns} FROM alert WHERE version = ?`, { returnArrays: true });
-    this.#setState = db.prepare('UPDATE alert SET state = ?, claimed_until = ? WHERE version = ?');
-    this.#remove = db.prepare('DELETE FROM alert WHERE version = ?');
+    this.#sql = statementsOf(tx.db);
   }
 
   /** Whether claim would find an alert. */
   anyOwed(): boolean {
-    return this.#anyOwed.get(this.#tx.now) !== undefined;
+    return this.#sql.anyOwed.get(this.#tx.now) !== undefined;
   }
 
   due(windowMs: number): readonly string[] {
     const { now } = this.#tx;
     if (!this.anyOwed()) return [];
     // A window that begins in the future comes from a wrong clock: it must not suppress mails.
-    const rows = this.#due.all(now, now - windowMs, now) as [string][];
+    const rows = this.#sql.due.all(now, now - windowMs, now) as [string][];
     return rows.map(([topic]) => topic);
   }
 
   claim(topic: string, claimMs: number, max: number): readonly AlertEntry[] {
     const { now, counters } = this.#tx;
     const bound = stepMax(this.#tx, max);
-    const rows = this.#owed.all(counters.topicNumber(topic) ?? -1, now, bound) as unknown[][];
+    const rows = this.#sql.owed.all(counters.topicNumber(topic) ?? -1, now, bound) as unknown[][];
     return rows.map((row) => {
-      this.#setState.run(claimed, now + Math.ceil(claimMs), row[0]);
+      this.#sql.setState.run(claimed, now + Math.ceil(claimMs), row[0]);
       return { ...this.#entryOf(row), state: 'claimed' };
     });
   }
@@ -87,18 +82,18 @@ export class Alerts {
   settle(versions: readonly number[], as: SettledAlert): void {
     const topics = new Set<number>();
     for (const version of versions) {
-      const row = this.#find.get(version) as unknown[] | undefined;
+      const row = this.#sql.find.get(version) as unknown[] | undefined;
       if (row === undefined || (row[7] as number) > claimed) continue;
       if (as === 'owed' || this.#hasDeadLetter(row)) {
-        this.#setState.run(as === 'owed' ? owed : alertCodes.indexOf(as), null, version);
-      } else this.#remove.run(version);
+        this.#sql.setState.run(as === 'owed' ? owed : alertCodes.indexOf(as), null, version);
+      } else this.#sql.remove.run(version);
       topics.add(row[1] as number);
     }
-    if (as === 'sent') for (const topic of topics) this.#setSentAt.run(this.#tx.now, topic);
+    if (as === 'sent') for (const topic of topics) this.#sql.setSentAt.run(this.#tx.now, topic);
   }
 
   stateOf({ topic, id, version }: JobKey & { readonly version: Version }): AlertEntry['state'] | null {
-    const row = this.#find.get(version) as unknown[] | undefined;
+    const row = this.#sql.find.get(version) as unknown[] | undefined;
     if (row === undefined) return null;
     const entry = this.#entryOf(row);
     return entry.topic === topic && entry.id === id ? entry.state : null;
@@ -106,18 +101,10 @@ export class Alerts {
 
   list(limit: number, cursor: string | null): AlertPage {
     const place = placeOf(cursor, newest);
-    const rows = this.#page.all(place.at, place.version, limit + 1) as unknown[][];
-    const items = rows.slice(0, limit).map((row) => this.#entryOf(row));
-    const last = items.at(-1);
-    const [total] = this.#count.get() as [number];
-    return {
-      items,
-      total,
-      nextCursor:
-        last !== undefined && rows.length > limit
-          ? cursorOf({ at: last.deadAt, version: last.version })
-          : null,
-    };
+    const rows = this.#sql.page.all(place.at, place.version, limit + 1) as unknown[][];
+    const items = rows.map((row) => this.#entryOf(row));
+    const [total] = this.#sql.count.get() as [number];
+    return { ...mergedPage<AlertEntry>([{ items, edge: null }], byDeath, limit), total };
   }
 
   #hasDeadLetter(row: readonly unknown[]): boolean {

@@ -3,7 +3,7 @@
 
 import { limits } from '../../../core/limits.ts';
 import type { DeadFilter, DeadLetter, Page } from '../../../ports/job-store.ts';
-import type { Database, Statement } from '../../../runtime/database.ts';
+import { type Database, rowsBy } from '../../../runtime/database.ts';
 import { numberOf, type StepFilter } from '../../batches.ts';
 import { cursorOf, newest, type Place, placeOf } from '../../pages.ts';
 import { dead, partitionName } from '../file/schema.ts';
@@ -20,28 +20,37 @@ interface Step {
   readonly below: number;
 }
 
+const statementsOf = (db: Database) => {
+  const select = (where: string, direction: 'ASC' | 'DESC') =>
+    rowsBy(
+      db,
+      `SELECT ${jobColumns} FROM job WHERE ${where} state = 3 AND dead_at >= ? AND dead_at < ? AND token < ?
+         AND (dead_at, version) < (?, ?)
+       ORDER BY dead_at ${direction}, version ${direction} LIMIT ?`,
+    );
+  const inBothOrders = (where: string) => ({ newest: select(where, 'DESC'), oldest: select(where, 'ASC') });
+  return {
+    ofAll: inBothOrders(''),
+    ofTopic: inBothOrders('topic = ? AND'),
+    // The join finds only the job of that burial; CROSS fixes the join order.
+    expired: rowsBy(
+      db,
+      `SELECT ${jobColumns} FROM alert CROSS JOIN job ON job.topic = alert.topic AND job.id = alert.id
+       WHERE alert.state >= 2 AND alert.dead_at < ? AND job.state = 3 AND job.version = alert.version
+       ORDER BY alert.dead_at, alert.version LIMIT ?`,
+    ),
+  };
+};
+
 export class DeadPages {
   readonly #tx: TransactionContext;
   readonly #snapshots: Snapshots;
-  readonly #ofAll: Readonly<Record<Order, Statement>>;
-  readonly #expired: Statement;
-  readonly #ofTopic: Readonly<Record<Order, Statement>>;
+  readonly #sql: ReturnType<typeof statementsOf>;
 
   constructor(tx: TransactionContext, snapshots: Snapshots) {
     this.#tx = tx;
     this.#snapshots = snapshots;
-    this.#ofAll = { newest: select(tx.db, '', 'DESC'), oldest: select(tx.db, '', 'ASC') };
-    // The join finds only the job of that burial; CROSS fixes the join order.
-    this.#expired = tx.db.prepare(
-      `SELECT ${jobColumns} FROM alert CROSS JOIN job ON job.topic = alert.topic AND job.id = alert.id
-       WHERE alert.state >= 2 AND alert.dead_at < ? AND job.state = 3 AND job.version = alert.version
-       ORDER BY alert.dead_at, alert.version LIMIT ?`,
-      { returnArrays: true },
-    );
-    this.#ofTopic = {
-      newest: select(tx.db, 'topic = ? AND', 'DESC'),
-      oldest: select(tx.db, 'topic = ? AND', 'ASC'),
-    };
+    this.#sql = statementsOf(tx.db);
   }
 
   /** Deaths since the moment of the filter are left out of their page: there may be many of them. */
@@ -82,7 +91,7 @@ export class DeadPages {
    *  owed for weeks would be scanned by every call. */
   expireBefore(before: number, max: number): { readonly expired: number; readonly more: boolean } {
     const bound = stepMax(this.#tx, Math.min(max, limits.expireMax));
-    const found = jobRows(this.#expired.all(before, bound + 1));
+    const found = jobRows(this.#sql.expired.all(before, bound + 1));
     for (const row of found.slice(0, bound)) this.#tx.rows.end(row, { state: 'expired', at: this.#tx.now });
     return { expired: Math.min(found.length, bound), more: found.length > bound };
   }
@@ -104,9 +113,9 @@ export class DeadPages {
     } = filter;
     if (ids !== undefined) return this.#findIds(filter, order, limit, before);
     const bounds = [since, until, below, before.at, before.version, limit];
-    if (topic === undefined) return jobRows(this.#ofAll[order].all(...bounds));
+    if (topic === undefined) return jobRows(this.#sql.ofAll[order].all(...bounds));
     const no = this.#tx.counters.topicNumber(topic);
-    return no === undefined ? [] : jobRows(this.#ofTopic[order].all(no, ...bounds));
+    return no === undefined ? [] : jobRows(this.#sql.ofTopic[order].all(no, ...bounds));
   }
 
   #findIds(filter: StepFilter, order: Order, limit: number, before: Place): JobRow[] {
@@ -130,15 +139,6 @@ export class DeadPages {
       .sort((a, b) => placeOfRow(a).at - placeOfRow(b).at || a.version - b.version);
     return (order === 'oldest' ? rows : rows.reverse()).slice(0, limit);
   }
-}
-
-function select(db: Database, where: string, direction: 'ASC' | 'DESC'): Statement {
-  return db.prepare(
-    `SELECT ${jobColumns} FROM job WHERE ${where} state = 3 AND dead_at >= ? AND dead_at < ? AND token < ?
-       AND (dead_at, version) < (?, ?)
-     ORDER BY dead_at ${direction}, version ${direction} LIMIT ?`,
-    { returnArrays: true },
-  );
 }
 
 function jobRows(rows: unknown[]): JobRow[] {

@@ -86,9 +86,6 @@ export interface EngineSpace {
   readonly reserve: Pick<DiskReserve, 'missing' | 'fits' | 'add' | 'free'>;
 }
 
-type AllOptions = Required<Omit<EngineOptions, 'space' | 'isLeaving'>> &
-  Pick<EngineOptions, 'space' | 'isLeaving'>;
-
 export class Engine {
   readonly #tx: TransactionContext & { now: number; isDiskFull: boolean };
   readonly #walSpace: EngineSpace['wal'];
@@ -112,22 +109,26 @@ export class Engine {
   readonly leaving: Leaving;
   readonly isLeaving: boolean;
 
-  constructor(path: string, { db, ...found }: OpenedStoreFile, options: AllOptions) {
-    const { clock, monotonic, clockHoldMs: holdMs, shortestRetentionMs, diskReserveBytes } = options;
+  constructor(path: string, { db, ...found }: OpenedStoreFile, options: EngineOptions) {
+    const {
+      clock = wallNow,
+      monotonic = () => monotonicNow(),
+      keepHistory = true,
+      isLeaving = false,
+      recoverHoldMs = storeLimits.recoverHoldMs,
+      clockHoldMs: holdMs = sqliteLimits.clockHoldMs,
+      shortestRetentionMs = 3_600_000,
+      onDamage = () => {},
+      diskReserveBytes = diskReserveBytesFor(path),
+    } = options;
     const counters = new TopicCounters(db, monotonic);
     counters.skipLostNumbers(clock());
     this.#clock = clock;
     this.#clockWatch = new ClockWatch(db, { clock, monotonic, holdMs, shortestRetentionMs });
-    this.#keepsHistory = options.keepHistory;
-    const { onDamage } = options;
-    this.#tx = {
-      db,
-      counters,
-      rows: new JobRows(db, counters),
-      now: clock(),
-      isDiskFull: false,
-      onDamage,
-    };
+    this.#keepsHistory = keepHistory;
+    this.isLeaving = isLeaving;
+    const rows = new JobRows(db, counters);
+    this.#tx = { db, counters, rows, now: clock(), isDiskFull: false, onDamage };
     this.#setDiskFull(false);
     const { wal, reserve } = options.space ?? {
       wal: new WalSpace(db, path, diskReserveBytes),
@@ -137,7 +138,7 @@ export class Engine {
     this.#diskReserve = reserve;
     this.found = found;
     this.moves = new Moves(this.#tx);
-    this.recovery = new Recovery(this.#tx, options.recoverHoldMs, monotonic);
+    this.recovery = new Recovery(this.#tx, recoverHoldMs, monotonic);
     this.snapshots = new Snapshots(this.#tx);
     this.dead = new DeadPages(this.#tx, this.snapshots);
     this.alerts = new Alerts(this.#tx);
@@ -146,7 +147,6 @@ export class Engine {
     this.jobCounts = new JobCounts(this.#tx);
     this.survey = new Survey(this.#tx);
     this.leaving = new Leaving(this.#tx, this.snapshots);
-    this.isLeaving = options.isLeaving === true;
     const { move, jobs } = this.leaving.state();
     if (move !== null && !this.isLeaving)
       throw new StoreFileRefused(
@@ -387,31 +387,8 @@ export class Engine {
 /** Opens or creates the file. Throws StoreFileRefused. */
 export function openEngine(path: string, options: EngineOptions = {}): Engine {
   const opened = openStoreFile(path);
-  const {
-    clock = wallNow,
-    keepHistory = true,
-    isLeaving = false,
-    recoverHoldMs = storeLimits.recoverHoldMs,
-    clockHoldMs = sqliteLimits.clockHoldMs,
-    shortestRetentionMs = 3_600_000,
-    monotonic = () => monotonicNow(),
-    onDamage = () => {},
-    diskReserveBytes = diskReserveBytesFor(path),
-    space,
-  } = options;
   try {
-    return new Engine(path, opened, {
-      clock,
-      monotonic,
-      keepHistory,
-      isLeaving,
-      recoverHoldMs,
-      clockHoldMs,
-      shortestRetentionMs,
-      onDamage,
-      diskReserveBytes,
-      space,
-    });
+    return new Engine(path, opened, options);
   } catch (error) {
     try {
       closeStoreFile(opened.db);

@@ -6,7 +6,7 @@ import type { AttemptRecord, EndedJob, JobKey } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import { endCodes } from '../../../core/stored-codes.ts';
 import { isTickId } from '../../../core/tick-id.ts';
-import type { Statement } from '../../../runtime/database.ts';
+import { type Database, rowsBy } from '../../../runtime/database.ts';
 import { withFirstAttempt } from '../../first-attempt.ts';
 import { asBuffer } from './job-rows.ts';
 import type { TransactionContext } from './transaction-context.ts';
@@ -16,45 +16,44 @@ type Following = readonly [number, number, number, Uint8Array];
 
 const beforeAll: readonly [endedAt: number, version: number] = [-1, -1];
 
+const statementsOf = (db: Database) => {
+  const oldest = 'SELECT n FROM job WHERE ended_at < ? ORDER BY ended_at, version LIMIT ?';
+  return {
+    read: rowsBy(
+      db,
+      `SELECT job.version, job.origin, job.ended_as, job.ended_at, job.due, job.accepted_at, job.failures, attempts.list, job.ctype
+       FROM job LEFT JOIN attempts ON attempts.n = job.n
+       WHERE job.topic = ? AND job.id = ? AND job.ended_at IS NOT NULL`,
+    ),
+    anyOlder: db.prepare('SELECT 1 FROM job WHERE ended_at < ? LIMIT 1'),
+    forgetAttempts: db.prepare(`DELETE FROM attempts WHERE n IN (${oldest})`),
+    forget: db.prepare(`DELETE FROM job WHERE n IN (${oldest})`),
+    following: rowsBy(
+      db,
+      `SELECT n, ended_at, version, id FROM job INDEXED BY job_ended
+       WHERE ended_at IS NOT NULL AND (ended_at, version) > (?, ?) ORDER BY ended_at, version LIMIT ?`,
+    ),
+    forgetAttemptsOf: db.prepare('DELETE FROM attempts WHERE n = ?'),
+    forgetOne: db.prepare('DELETE FROM job WHERE n = ?'),
+  };
+};
+
 export class History {
   readonly #tx: TransactionContext;
-  readonly #read: Statement;
-  readonly #anyOlder: Statement;
-  readonly #forgetAttempts: Statement;
-  readonly #forget: Statement;
-  readonly #following: Statement;
-  readonly #forgetAttemptsOf: Statement;
-  readonly #forgetOne: Statement;
+  readonly #sql: ReturnType<typeof statementsOf>;
   /** End and version of the entry that forgetEarly examined last. What a rollback brings back waits for the
    *  next turn. */
   #examined = beforeAll;
 
   constructor(tx: TransactionContext) {
-    const { db } = tx;
     this.#tx = tx;
-    this.#read = db.prepare(
-      `SELECT job.version, job.origin, job.ended_as, job.ended_at, job.due, job.accepted_at, job.failures, attempts.list, job.ctype
-       FROM job LEFT JOIN attempts ON attempts.n = job.n
-       WHERE job.topic = ? AND job.id = ? AND job.ended_at IS NOT NULL`,
-      { returnArrays: true },
-    );
-    this.#anyOlder = db.prepare('SELECT 1 FROM job WHERE ended_at < ? LIMIT 1');
-    const oldest = 'SELECT n FROM job WHERE ended_at < ? ORDER BY ended_at, version LIMIT ?';
-    this.#forgetAttempts = db.prepare(`DELETE FROM attempts WHERE n IN (${oldest})`);
-    this.#forget = db.prepare(`DELETE FROM job WHERE n IN (${oldest})`);
-    this.#following = db.prepare(
-      `SELECT n, ended_at, version, id FROM job INDEXED BY job_ended
-       WHERE ended_at IS NOT NULL AND (ended_at, version) > (?, ?) ORDER BY ended_at, version LIMIT ?`,
-      { returnArrays: true },
-    );
-    this.#forgetAttemptsOf = db.prepare('DELETE FROM attempts WHERE n = ?');
-    this.#forgetOne = db.prepare('DELETE FROM job WHERE n = ?');
+    this.#sql = statementsOf(tx.db);
   }
 
   get(key: JobKey): EndedJob | null {
     const topic = this.#tx.counters.topicNumber(key.topic);
     if (topic === undefined) return null;
-    const row = this.#read.get(topic, Buffer.from(key.id)) as unknown[] | undefined;
+    const row = this.#sql.read.get(topic, Buffer.from(key.id)) as unknown[] | undefined;
     if (row === undefined) return null;
     const [version, origin, state, endedAt, dueAt, acceptedAt, failures, list, ctype] = row as [
       number,
@@ -83,8 +82,8 @@ export class History {
 
   forgetBefore(before: number, max: number): { readonly forgotten: number; readonly more: boolean } {
     const bound = Math.min(max, limits.forgetMax);
-    this.#forgetAttempts.run(before, bound);
-    const forgotten = Number(this.#forget.run(before, bound).changes);
+    this.#sql.forgetAttempts.run(before, bound);
+    const forgotten = Number(this.#sql.forget.run(before, bound).changes);
     return { forgotten, more: this.anyOlder(before) };
   }
 
@@ -92,11 +91,11 @@ export class History {
    *  instant looks for them. Examines `max` entries in the order of their ends, after those of the last call,
    *  because any number of them may stay. false: no further one follows, and the next call begins again. */
   forgetEarly(ticksSince: number, max: number): boolean {
-    const rows = this.#following.all(...this.#examined, max) as unknown as Following[];
+    const rows = this.#sql.following.all(...this.#examined, max) as unknown as Following[];
     for (const [n, endedAt, , id] of rows) {
       if (endedAt >= ticksSince && isTickId(asBuffer(id).toString())) continue;
-      this.#forgetAttemptsOf.run(n);
-      this.#forgetOne.run(n);
+      this.#sql.forgetAttemptsOf.run(n);
+      this.#sql.forgetOne.run(n);
     }
     const last = rows.length < max ? undefined : rows.at(-1);
     this.#examined = last === undefined ? beforeAll : [last[1], last[2]];
@@ -105,7 +104,7 @@ export class History {
 
   /** Whether forget would find an entry. */
   anyOlder(before: number): boolean {
-    return this.#anyOlder.get(before) !== undefined;
+    return this.#sql.anyOlder.get(before) !== undefined;
   }
 }
 

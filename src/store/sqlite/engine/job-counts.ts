@@ -3,8 +3,8 @@
 import { limits } from '../../../core/limits.ts';
 import { priorityCodes } from '../../../core/stored-codes.ts';
 import type { Counts, StateCounts } from '../../../ports/job-store.ts';
-import type { Statement } from '../../../runtime/database.ts';
-import { oldestByTopic } from '../../oldest-jobs.ts';
+import { type Database, rowsBy } from '../../../runtime/database.ts';
+import { oldestByTopic } from '../../pages.ts';
 import { dead, delayed, ready, reserved, type StateCode } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';
 import { asBuffer, jobColumns, jobRowOf } from './job-rows.ts';
@@ -26,55 +26,57 @@ type OldestRow = readonly [due: number, topic: number, id: Uint8Array];
 
 type DelayedRows = readonly [readonly OldestRow[], next: CountsPlace['delayed']];
 
+const statementsOf = (db: Database) => {
+  const dueDelayed = `FROM job INDEXED BY job_due
+    WHERE state = 0 AND due >= :due AND due <= :now AND (due, version) > (:due, :version) ORDER BY due, version`;
+  // One index lookup per topic with ready jobs, taken from the tally. 1,000 single queries take ten times
+  // as long. Each job is named from the index of its state: a million dead ones may be due before it.
+  const oldestReady = (which: string) =>
+    rowsBy(
+      db,
+      `WITH head AS MATERIALIZED (
+         SELECT (SELECT due FROM job WHERE state = 1 AND prio = tally.prio AND topic = tally.topic ORDER BY due LIMIT 1) AS due,
+           topic, prio
+         FROM tally
+         WHERE ${which} AND state = 1 AND n > 0
+         ORDER BY due NULLS LAST LIMIT ${limits.oldestMax * priorityCodes.length})
+       SELECT due, topic,
+         (SELECT id FROM job INDEXED BY job_ready
+          WHERE state = 1 AND prio = head.prio AND topic = head.topic AND due = head.due ORDER BY version LIMIT 1)
+       FROM head WHERE due <= :now ORDER BY due`,
+    );
+  const listed = 'IN (SELECT value FROM json_each(:topics))';
+  return {
+    oldestReady: oldestReady(`topic > :from AND topic <= :end AND topic NOT ${listed}`),
+    oldestReadyOf: oldestReady(`topic ${listed}`),
+    oldestDelayed: rowsBy(
+      db,
+      `SELECT min(due), topic, id
+       FROM (SELECT due, topic, id ${dueDelayed} LIMIT ${sqliteLimits.countsDelayed})
+       WHERE (topic ${listed}) = :isListed
+       GROUP BY topic ORDER BY min(due) LIMIT ${limits.oldestMax}`,
+    ),
+    delayedEnd: rowsBy(
+      db,
+      `SELECT due, version ${dueDelayed} LIMIT 1 OFFSET ${sqliteLimits.countsDelayed - 1}`,
+    ),
+    ofTopic: rowsBy(
+      db,
+      `SELECT ${jobColumns} FROM job INDEXED BY job_topic WHERE topic = ? AND ended_at IS NULL LIMIT ?`,
+    ),
+  };
+};
+
 export class JobCounts {
   readonly #tx: TransactionContext;
-  readonly #oldestReady: Statement;
-  readonly #oldestReadyOf: Statement;
-  readonly #oldestDelayed: Statement;
-  readonly #delayedEnd: Statement;
-  readonly #ofTopic: Statement;
+  readonly #sql: ReturnType<typeof statementsOf>;
   /** Up to this place each due delayed job is of these topics. No later one comes before it: a job that is
    *  due when it is stored is ready. */
   #walked: { readonly topics: string; readonly place: readonly [due: number, version: number] } | null = null;
 
   constructor(tx: TransactionContext) {
     this.#tx = tx;
-    const dueDelayed = `FROM job INDEXED BY job_due
-      WHERE state = 0 AND due >= :due AND due <= :now AND (due, version) > (:due, :version) ORDER BY due, version`;
-    // One index lookup per topic with ready jobs, taken from the tally. 1,000 single queries take ten times
-    // as long. Each job is named from the index of its state: a million dead ones may be due before it.
-    const oldestReady = (which: string) =>
-      tx.db.prepare(
-        `WITH head AS MATERIALIZED (
-           SELECT (SELECT due FROM job WHERE state = 1 AND prio = tally.prio AND topic = tally.topic ORDER BY due LIMIT 1) AS due,
-             topic, prio
-           FROM tally
-           WHERE ${which} AND state = 1 AND n > 0
-           ORDER BY due NULLS LAST LIMIT ${limits.oldestMax * priorityCodes.length})
-         SELECT due, topic,
-           (SELECT id FROM job INDEXED BY job_ready
-            WHERE state = 1 AND prio = head.prio AND topic = head.topic AND due = head.due ORDER BY version LIMIT 1)
-         FROM head WHERE due <= :now ORDER BY due`,
-        { returnArrays: true },
-      );
-    const listed = 'IN (SELECT value FROM json_each(:topics))';
-    this.#oldestReady = oldestReady(`topic > :from AND topic <= :end AND topic NOT ${listed}`);
-    this.#oldestReadyOf = oldestReady(`topic ${listed}`);
-    this.#oldestDelayed = tx.db.prepare(
-      `SELECT min(due), topic, id
-       FROM (SELECT due, topic, id ${dueDelayed} LIMIT ${sqliteLimits.countsDelayed})
-       WHERE (topic ${listed}) = :isListed
-       GROUP BY topic ORDER BY min(due) LIMIT ${limits.oldestMax}`,
-      { returnArrays: true },
-    );
-    this.#delayedEnd = tx.db.prepare(
-      `SELECT due, version ${dueDelayed} LIMIT 1 OFFSET ${sqliteLimits.countsDelayed - 1}`,
-      { returnArrays: true },
-    );
-    this.#ofTopic = tx.db.prepare(
-      `SELECT ${jobColumns} FROM job INDEXED BY job_topic WHERE topic = ? AND ended_at IS NULL LIMIT ?`,
-      { returnArrays: true },
-    );
+    this.#sql = statementsOf(tx.db);
   }
 
   /** Of all topics, or of one page. A frame holds at most 100,000 topics. */
@@ -102,7 +104,7 @@ export class JobCounts {
     }
     const notReady = this.#numbersOf([...held, ...pulled]);
     const firstReady =
-      from.topic === null ? [] : this.#oldestReady.all({ from: from.topic, end, topics: notReady, now });
+      from.topic === null ? [] : this.#sql.oldestReady.all({ from: from.topic, end, topics: notReady, now });
     const firstDelayed = this.#delayedFrom(from.delayed, { topics: this.#numbersOf(held), isListed: 0 });
     return this.#pageOf(topics, firstReady, firstDelayed, isLast ? null : end);
   }
@@ -114,7 +116,7 @@ export class JobCounts {
     const isFirst = place.topic !== null;
     const numbers = isFirst ? topics.map((topic) => counters.topicNumber(topic)) : [];
     const counts = numbers.flatMap((no) => (no === undefined ? [] : this.#countsOf(no)));
-    const firstReady = isFirst ? this.#oldestReadyOf.all({ topics: listed, now }) : [];
+    const firstReady = isFirst ? this.#sql.oldestReadyOf.all({ topics: listed, now }) : [];
     const isDelayed = !isFirst || counts.some(([, { delayed }]) => delayed > 0);
     const firstDelayed = this.#delayedFrom(isDelayed ? place.delayed : null, { topics: listed, isListed: 1 });
     return this.#pageOf(counts, firstReady, firstDelayed, null);
@@ -170,9 +172,9 @@ export class JobCounts {
     if (place === null || (counters.head() ?? now + 1) > now) return [[], null];
     const [due, version] = this.#afterWalked(place, which);
     const range = { due, version, now };
-    const found = this.#oldestDelayed.all({ ...range, ...which }) as unknown as OldestRow[];
+    const found = this.#sql.oldestDelayed.all({ ...range, ...which }) as unknown as OldestRow[];
     if (found.length > 0) return [found, null];
-    const next = (this.#delayedEnd.get(range) as CountsPlace['delayed'] | undefined) ?? null;
+    const next = (this.#sql.delayedEnd.get(range) as CountsPlace['delayed'] | undefined) ?? null;
     if (next !== null && which.isListed === 0) this.#walked = { topics: which.topics, place: next };
     return [[], next];
   }
@@ -199,7 +201,7 @@ export class JobCounts {
     const no = counters.topicNumber(topic);
     if (no === undefined) return { purged: 0, more: false };
     const bound = stepMax(this.#tx, Math.min(max, sqliteLimits.bulkStepMax));
-    const found = this.#ofTopic.all(no, bound + 1) as unknown[][];
+    const found = this.#sql.ofTopic.all(no, bound + 1) as unknown[][];
     const purged = bulkStep(found.slice(0, bound), (columns) =>
       rows.end(jobRowOf(columns), { state: 'purged', at: now }),
     );

@@ -14,7 +14,7 @@ import {
 import { limits } from '../../../core/limits.ts';
 import { endCodes } from '../../../core/stored-codes.ts';
 import { isTickId } from '../../../core/tick-id.ts';
-import type { Database, Statement } from '../../../runtime/database.ts';
+import { type Database, rowsBy } from '../../../runtime/database.ts';
 import { dead, delayed, ended, ready, reserved, type StateCode } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';
 import type { TopicCounters } from './topic-counters.ts';
@@ -136,6 +136,55 @@ function reservedRow(row: JobRow, token: number): JobRow {
   return { n, topic, id, state: reserved, prio, due, version, origin, failures, strikes, token, deadAt };
 }
 
+const statementsOf = (db: Database) => ({
+  // Selects no id: each blob in a result is an allocation.
+  find: rowsBy(
+    db,
+    `SELECT n, state, prio, due, version, origin, failures, strikes, token, dead_at FROM job WHERE topic = ? AND id = ?`,
+  ),
+  insertJob: db.prepare(
+    'INSERT INTO job(topic, id, state, prio, due, version, origin, accepted_at, failures, ctype, extension) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10) ON CONFLICT(topic, id) DO NOTHING',
+  ),
+  insertBody: db.prepare('INSERT INTO body(n, bytes) VALUES (last_insert_rowid(), ?)'),
+  renewJob: db.prepare(
+    `UPDATE job SET state = ?, prio = ?, due = ?, version = ?, origin = ?, accepted_at = ?, failures = ?, ctype = ?, extension = ?, strikes = 0,
+     ${noLease}, dead_at = NULL, reason = NULL, ended_at = NULL, ended_as = NULL WHERE n = ?`,
+  ),
+  renewBody: db.prepare(
+    'INSERT INTO body(n, bytes) VALUES (?, ?) ON CONFLICT DO UPDATE SET bytes = excluded.bytes',
+  ),
+  readExtension: rowsBy(db, 'SELECT extension FROM job WHERE n = ?'),
+  deleteJob: db.prepare('DELETE FROM job WHERE n = ?'),
+  deleteBody: db.prepare('DELETE FROM body WHERE n = ?'),
+  deleteAttempts: db.prepare('DELETE FROM attempts WHERE n = ?'),
+  readAttempts: rowsBy(db, 'SELECT list FROM attempts WHERE n = ?'),
+  writeAttempts: db.prepare(
+    'INSERT INTO attempts(n, list) VALUES (?, ?) ON CONFLICT DO UPDATE SET list = excluded.list',
+  ),
+  toWaiting: db.prepare(
+    `UPDATE job SET state = ?, due = ?, version = ?, failures = ?, strikes = ?, ${noLease}, dead_at = NULL, reason = NULL WHERE n = ?`,
+  ),
+  toEdited: db.prepare('UPDATE job SET origin = ?, prio = ?, ctype = ?, extension = ? WHERE n = ?'),
+  toReserved: db.prepare(
+    'UPDATE job SET state = 2, token = ?, owner_instance = ?, owner_incarnation = ?, lease_until = ? WHERE n = ?',
+  ),
+  extend: db.prepare('UPDATE job SET lease_until = ? WHERE n = ? AND owner_instance = ?'),
+  leaseUntil: rowsBy(db, 'SELECT lease_until FROM job WHERE n = ?'),
+  leaseOwner: rowsBy(db, 'SELECT owner_instance FROM job WHERE n = ?'),
+  setOptions: db.prepare('UPDATE job SET extension = ? WHERE n = ?'),
+  endOf: rowsBy(db, 'SELECT ended_as, ended_at FROM job WHERE n = ?'),
+  toDead: db.prepare(
+    `UPDATE job SET state = 3, failures = ?, strikes = ?, token = ?, ${noOwner}, dead_at = ?, reason = ? WHERE n = ?`,
+  ),
+  toEnded: db.prepare(
+    `UPDATE job SET state = ${ended}, ctype = ?, origin = ?, extension = NULL, ${noLease}, dead_at = NULL, reason = NULL, ended_at = ?, ended_as = ? WHERE n = ?`,
+  ),
+  addAlert: db.prepare(
+    'INSERT INTO alert(version, topic, id, dead_at, reason, failures, attempt, state) VALUES (?, ?, ?, ?, ?, ?, ?, 0)',
+  ),
+  endAlert: db.prepare('DELETE FROM alert WHERE version = ? AND state >= 2'),
+});
+
 export class JobRows {
   readonly #counters: TopicCounters;
   /** Reserved jobs by token, so that a finishing write need not read their rows. Invariant: each entry equals
@@ -143,78 +192,11 @@ export class JobRows {
   readonly #leases = new Map<number, JobRow>();
   /** Each ended job leaves a history entry; false: only those of schedules do. */
   keepsHistory = true;
-  readonly #find: Statement;
-  readonly #insertJob: Statement;
-  readonly #insertBody: Statement;
-  readonly #renewJob: Statement;
-  readonly #renewBody: Statement;
-  readonly #readExtension: Statement;
-  readonly #deleteJob: Statement;
-  readonly #deleteBody: Statement;
-  readonly #deleteAttempts: Statement;
-  readonly #readAttempts: Statement;
-  readonly #writeAttempts: Statement;
-  readonly #toWaiting: Statement;
-  readonly #toEdited: Statement;
-  readonly #toReserved: Statement;
-  readonly #extend: Statement;
-  readonly #leaseUntil: Statement;
-  readonly #leaseOwner: Statement;
-  readonly #setOptions: Statement;
-  readonly #endOf: Statement;
-  readonly #toDead: Statement;
-  readonly #toEnded: Statement;
-  readonly #addAlert: Statement;
-  readonly #endAlert: Statement;
+  readonly #sql: ReturnType<typeof statementsOf>;
 
   constructor(db: Database, counters: TopicCounters) {
     this.#counters = counters;
-    // Selects no id: each blob in a result is an allocation.
-    this.#find = db.prepare(
-      `SELECT n, state, prio, due, version, origin, failures, strikes, token, dead_at FROM job WHERE topic = ? AND id = ?`,
-      { returnArrays: true },
-    );
-    this.#insertJob = db.prepare(
-      'INSERT INTO job(topic, id, state, prio, due, version, origin, accepted_at, failures, ctype, extension) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10) ON CONFLICT(topic, id) DO NOTHING',
-    );
-    this.#insertBody = db.prepare('INSERT INTO body(n, bytes) VALUES (last_insert_rowid(), ?)');
-    this.#renewJob = db.prepare(
-      `UPDATE job SET state = ?, prio = ?, due = ?, version = ?, origin = ?, accepted_at = ?, failures = ?, ctype = ?, extension = ?, strikes = 0,
-       ${noLease}, dead_at = NULL, reason = NULL, ended_at = NULL, ended_as = NULL WHERE n = ?`,
-    );
-    this.#renewBody = db.prepare(
-      'INSERT INTO body(n, bytes) VALUES (?, ?) ON CONFLICT DO UPDATE SET bytes = excluded.bytes',
-    );
-    this.#readExtension = db.prepare('SELECT extension FROM job WHERE n = ?', { returnArrays: true });
-    this.#deleteJob = db.prepare('DELETE FROM job WHERE n = ?');
-    this.#deleteBody = db.prepare('DELETE FROM body WHERE n = ?');
-    this.#deleteAttempts = db.prepare('DELETE FROM attempts WHERE n = ?');
-    this.#readAttempts = db.prepare('SELECT list FROM attempts WHERE n = ?', { returnArrays: true });
-    this.#writeAttempts = db.prepare(
-      'INSERT INTO attempts(n, list) VALUES (?, ?) ON CONFLICT DO UPDATE SET list = excluded.list',
-    );
-    this.#toWaiting = db.prepare(
-      `UPDATE job SET state = ?, due = ?, version = ?, failures = ?, strikes = ?, ${noLease}, dead_at = NULL, reason = NULL WHERE n = ?`,
-    );
-    this.#toEdited = db.prepare('UPDATE job SET origin = ?, prio = ?, ctype = ?, extension = ? WHERE n = ?');
-    this.#toReserved = db.prepare(
-      'UPDATE job SET state = 2, token = ?, owner_instance = ?, owner_incarnation = ?, lease_until = ? WHERE n = ?',
-    );
-    this.#extend = db.prepare('UPDATE job SET lease_until = ? WHERE n = ? AND owner_instance = ?');
-    this.#leaseUntil = db.prepare('SELECT lease_until FROM job WHERE n = ?', { returnArrays: true });
-    this.#leaseOwner = db.prepare('SELECT owner_instance FROM job WHERE n = ?', { returnArrays: true });
-    this.#setOptions = db.prepare('UPDATE job SET extension = ? WHERE n = ?');
-    this.#endOf = db.prepare('SELECT ended_as, ended_at FROM job WHERE n = ?', { returnArrays: true });
-    this.#toDead = db.prepare(
-      `UPDATE job SET state = 3, failures = ?, strikes = ?, token = ?, ${noOwner}, dead_at = ?, reason = ? WHERE n = ?`,
-    );
-    this.#toEnded = db.prepare(
-      `UPDATE job SET state = ${ended}, ctype = ?, origin = ?, extension = NULL, ${noLease}, dead_at = NULL, reason = NULL, ended_at = ?, ended_as = ? WHERE n = ?`,
-    );
-    this.#addAlert = db.prepare(
-      'INSERT INTO alert(version, topic, id, dead_at, reason, failures, attempt, state) VALUES (?, ?, ?, ?, ?, ?, ?, 0)',
-    );
-    this.#endAlert = db.prepare('DELETE FROM alert WHERE version = ? AND state >= 2');
+    this.#sql = statementsOf(db);
   }
 
   /** A job, live or dead. */
@@ -236,7 +218,7 @@ export class JobRows {
   }
 
   #findIn(topic: number, id: string): JobRow | EndedRow | undefined {
-    const row = this.#find.get(topic, Buffer.from(id)) as number[] | undefined;
+    const row = this.#sql.find.get(topic, Buffer.from(id)) as number[] | undefined;
     if (row === undefined) return undefined;
     const [n, state, prio, due, version, origin, failures, strikes, token, deadAt] = row;
     return { n, topic, id, state, prio, due, version, origin, failures, strikes, token, deadAt } as JobRow;
@@ -263,7 +245,7 @@ export class JobRows {
 
   /** false: the file has a row with this id, live or ended, and nothing was written. */
   insert(job: NewJob): boolean {
-    const { changes } = this.#insertJob.run(
+    const { changes } = this.#sql.insertJob.run(
       job.topic,
       job.id,
       job.state,
@@ -276,14 +258,14 @@ export class JobRows {
       job.extension,
     );
     if (changes === 0) return false;
-    this.#insertBody.get(job.body);
+    this.#sql.insertBody.get(job.body);
     this.#arrives(job.topic, job.prio, job.state, job.due);
     return true;
   }
 
   /** A new version replaces the row with this id. Rows are written first: the counters may read the file. */
   replace(old: JobRow | EndedRow, job: NewJob): void {
-    this.#renewJob.get(
+    this.#sql.renewJob.get(
       job.state,
       job.prio,
       job.due,
@@ -295,7 +277,7 @@ export class JobRows {
       job.extension,
       old.n,
     );
-    this.#renewBody.get(old.n, job.body);
+    this.#sql.renewBody.get(old.n, job.body);
     this.forgetAttempts(old);
     if (!isEnded(old)) this.#leaves(old);
     this.#arrives(job.topic, job.prio, job.state, job.due);
@@ -304,14 +286,20 @@ export class JobRows {
   /** Live or dead → ended: removes body and lease; leaves a history entry if history is kept, or the job is
    *  of a schedule. */
   end(row: JobRow, { state, at, attempt = null }: End): void {
-    this.#deleteBody.get(row.n);
+    this.#sql.deleteBody.get(row.n);
     if (this.keepsHistory || isTickId(row.id)) {
       const only = typeof attempt === 'string';
       if (!only && attempt !== null) this.addAttempt(row, attempt);
-      this.#toEnded.get(only ? attempt : null, this.#webhookOrigin(row), at, endCodes.indexOf(state), row.n);
+      this.#sql.toEnded.get(
+        only ? attempt : null,
+        this.#webhookOrigin(row),
+        at,
+        endCodes.indexOf(state),
+        row.n,
+      );
     } else {
       this.forgetAttempts(row);
-      this.#deleteJob.get(row.n);
+      this.#sql.deleteJob.get(row.n);
     }
     this.#leaves(row);
   }
@@ -323,20 +311,20 @@ export class JobRows {
   }
 
   #extensionOf(n: number): Uint8Array | null {
-    return (this.#readExtension.get(n) as [Uint8Array | null])[0];
+    return (this.#sql.readExtension.get(n) as [Uint8Array | null])[0];
   }
 
   /** The job lives elsewhere: its row goes without a history entry. */
   remove(row: JobRow): void {
-    this.#deleteBody.get(row.n);
+    this.#sql.deleteBody.get(row.n);
     this.forgetAttempts(row);
-    this.#deleteJob.get(row.n);
+    this.#sql.deleteJob.get(row.n);
     this.#leaves(row);
   }
 
   reserve(row: JobRow, lease: { token: number; instance: number; incarnation: number; until: number }): void {
     const { token } = lease;
-    this.#toReserved.get(token, lease.instance, lease.incarnation, lease.until, row.n);
+    this.#sql.toReserved.get(token, lease.instance, lease.incarnation, lease.until, row.n);
     if (this.#leases.size < sqliteLimits.leasesKept) this.#leases.set(token, reservedRow(row, token));
     this.#counters.count(row.topic, row.prio, ready, -1);
     this.#counters.count(row.topic, row.prio, reserved, 1);
@@ -344,27 +332,27 @@ export class JobRows {
 
   /** Moves the end of a lease of pullOwner; false: it belongs to a process. */
   extend(row: JobRow, until: number): boolean {
-    return this.#extend.run(until, row.n, pullOwner.instance).changes === 1;
+    return this.#sql.extend.run(until, row.n, pullOwner.instance).changes === 1;
   }
 
   /** Whether a reserved job is in the lease of a pull client. */
   isPulled(row: JobRow): boolean {
-    return (this.#leaseOwner.get(row.n) as [number])[0] === pullOwner.instance;
+    return (this.#sql.leaseOwner.get(row.n) as [number])[0] === pullOwner.instance;
   }
 
   endOf(row: EndedRow): End {
-    const [state, at] = this.#endOf.get(row.n) as [number, number];
+    const [state, at] = this.#sql.endOf.get(row.n) as [number, number];
     return { state: endCodes[state] ?? 'done', at };
   }
 
   /** End of the lease of a reserved job. */
   leaseUntil(row: JobRow): number {
-    return (this.#leaseUntil.get(row.n) as [number])[0];
+    return (this.#sql.leaseUntil.get(row.n) as [number])[0];
   }
 
   /** Delayed or ready again, without a lease. */
   wait(row: JobRow, to: Waiting, prio = row.prio): void {
-    this.#toWaiting.get(to.state, to.due, to.version, to.failures, to.strikes, row.n);
+    this.#sql.toWaiting.get(to.state, to.due, to.version, to.failures, to.strikes, row.n);
     this.#leaves(row);
     this.#arrives(row.topic, prio, to.state, to.due);
   }
@@ -373,8 +361,8 @@ export class JobRows {
    *  changes no version, so the caller may have read an older one. */
   edit(row: JobRow, to: Waiting, { origin, prio, contentType, extension, body }: Edited): void {
     const snoozed = row.state === dead ? null : this.#extensionOf(row.n);
-    this.#toEdited.get(origin, prio, contentType, withAgainOf(snoozed, extension), row.n);
-    this.#renewBody.get(row.n, body);
+    this.#sql.toEdited.get(origin, prio, contentType, withAgainOf(snoozed, extension), row.n);
+    this.#sql.renewBody.get(row.n, body);
     this.wait(row, to, prio);
   }
 
@@ -386,7 +374,7 @@ export class JobRows {
 
   /** Replaces the options of the job (extension.ts). */
   setOptions(row: JobRow, extension: Buffer | null): void {
-    this.#setOptions.get(extension, row.n);
+    this.#sql.setOptions.get(extension, row.n);
   }
 
   /** Dead, with an owed alert. */
@@ -395,11 +383,11 @@ export class JobRows {
     how: { failures: number; strikes: number; at: number; reason: number; attempt: AttemptRecord | null },
   ): void {
     const death = this.#counters.nextNumber(how.at);
-    this.#toDead.get(how.failures, how.strikes, death, how.at, how.reason, row.n);
+    this.#sql.toDead.get(how.failures, how.strikes, death, how.at, how.reason, row.n);
     this.#leaves(row);
     this.#counters.count(row.topic, row.prio, dead, 1);
     const attempt = how.attempt === null ? null : JSON.stringify(how.attempt);
-    this.#addAlert.get(
+    this.#sql.addAlert.get(
       row.version,
       row.topic,
       Buffer.from(row.id),
@@ -415,7 +403,7 @@ export class JobRows {
     // An unreadable list stays as it is, for inspection.
     if (stored === null) return;
     const list = [...stored, attempt].slice(-limits.attemptsKept);
-    this.#writeAttempts.get(row.n, JSON.stringify(list));
+    this.#sql.writeAttempts.get(row.n, JSON.stringify(list));
   }
 
   /** Empty where the list is unreadable: the job must stay usable. */
@@ -425,7 +413,7 @@ export class JobRows {
 
   /** null: a damaged file holds no valid list; fsck names it. */
   #attemptsOf(n: number): AttemptRecord[] | null {
-    const row = this.#readAttempts.get(n) as [string] | undefined;
+    const row = this.#sql.readAttempts.get(n) as [string] | undefined;
     if (row === undefined) return [];
     try {
       const list: unknown = JSON.parse(row[0]);
@@ -437,7 +425,7 @@ export class JobRows {
 
   /** A requeued job may have some, too: its failures count from 0. */
   forgetAttempts(row: JobRow | EndedRow): void {
-    if (row.failures > 0 || row.version !== row.origin) this.#deleteAttempts.get(row.n);
+    if (row.failures > 0 || row.version !== row.origin) this.#sql.deleteAttempts.get(row.n);
   }
 
   #leaves(row: JobRow): void {
@@ -445,7 +433,7 @@ export class JobRows {
     if (row.state === reserved) this.#leases.delete(row.token as number);
     if (row.state === delayed) this.#counters.delayedRemoved(row.due);
     // An owed alert outlives its dead letter.
-    if (row.state === dead) this.#endAlert.get(row.version);
+    if (row.state === dead) this.#sql.endAlert.get(row.version);
   }
 
   #arrives(topic: number, prio: number, state: typeof delayed | typeof ready, due: number): void {

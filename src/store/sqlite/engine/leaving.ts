@@ -7,7 +7,7 @@ import type { JobKey, Version } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import { priorityCodes } from '../../../core/stored-codes.ts';
 import type { Found, LeavingJob, LeavingPlace, LeavingState, Whereabouts } from '../../../ports/leaving.ts';
-import type { Database, Statement } from '../../../runtime/database.ts';
+import { type Database, rowsBy, type Statement } from '../../../runtime/database.ts';
 import { dead, delayed, ready, reserved, type StateCode } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';
 import { type JobRow, jobColumns, jobRowOf } from './job-rows.ts';
@@ -21,16 +21,20 @@ interface Stage {
   readonly before: LeavingPlace;
 }
 
+const statementsOf = (db: Database) => ({
+  anyAlert: db.prepare('SELECT 1 FROM alert WHERE state < 2 LIMIT 1'),
+  owesAlert: db.prepare('SELECT 1 FROM alert WHERE version = ? AND state < 2'),
+  lastEnd: rowsBy(db, 'SELECT max(ended_at) FROM job WHERE ended_at IS NOT NULL'),
+  meta: rowsBy(db, 'SELECT v FROM meta WHERE k = ?'),
+  putMeta: db.prepare('INSERT INTO meta(k, v) VALUES (?, ?) ON CONFLICT DO UPDATE SET v = excluded.v'),
+  removeMeta: db.prepare('DELETE FROM meta WHERE k = ?'),
+});
+
 export class Leaving {
   readonly #tx: TransactionContext;
   readonly #snapshots: Snapshots;
   readonly #stages: readonly Stage[];
-  readonly #anyAlert: Statement;
-  readonly #owesAlert: Statement;
-  readonly #lastEnd: Statement;
-  readonly #meta: Statement;
-  readonly #putMeta: Statement;
-  readonly #removeMeta: Statement;
+  readonly #sql: ReturnType<typeof statementsOf>;
   /** by Engine.freeze */
   isFrozen = false;
 
@@ -48,16 +52,7 @@ export class Leaving {
       stage(db, delayed, ['due', 'version'], (row) => [row.due, row.version]),
       stage(db, dead, ['dead_at', 'version'], (row) => [row.deadAt ?? 0, row.version]),
     ];
-    this.#anyAlert = db.prepare('SELECT 1 FROM alert WHERE state < 2 LIMIT 1');
-    this.#owesAlert = db.prepare('SELECT 1 FROM alert WHERE version = ? AND state < 2');
-    this.#lastEnd = db.prepare('SELECT max(ended_at) FROM job WHERE ended_at IS NOT NULL', {
-      returnArrays: true,
-    });
-    this.#meta = db.prepare('SELECT v FROM meta WHERE k = ?', { returnArrays: true });
-    this.#putMeta = db.prepare(
-      'INSERT INTO meta(k, v) VALUES (?, ?) ON CONFLICT DO UPDATE SET v = excluded.v',
-    );
-    this.#removeMeta = db.prepare('DELETE FROM meta WHERE k = ?');
+    this.#sql = statementsOf(db);
   }
 
   state(): LeavingState {
@@ -69,7 +64,7 @@ export class Leaving {
       total: this.#read('moving_jobs'),
       ended: this.#read('moved'),
       isFrozen: this.isFrozen,
-      lastEndAt: (this.#lastEnd.get() as [number | null])[0],
+      lastEndAt: (this.#sql.lastEnd.get() as [number | null])[0],
     };
   }
 
@@ -99,7 +94,7 @@ export class Leaving {
     let bytes = 0;
     let next: LeavingPlace | null = at + 1 < this.#stages.length ? [at + 1] : null;
     for (const [i, row] of found.map(jobRowOf).entries()) {
-      if (row.state !== dead || this.#owesAlert.get(row.version) === undefined) {
+      if (row.state !== dead || this.#sql.owesAlert.get(row.version) === undefined) {
         const job = this.#jobOf(row);
         bytes += bytesOf(job);
         if (jobs.length > 0 && bytes > limits.pushBatchBytesMax) break;
@@ -115,9 +110,9 @@ export class Leaving {
   begin(): LeavingState {
     const { counters, now } = this.#tx;
     if (this.#read('moving') === null && this.#jobs() > 0) {
-      this.#putMeta.run('moving', counters.nextNumber(now));
-      this.#putMeta.run('moving_at', now);
-      this.#putMeta.run('moving_jobs', this.#jobs());
+      this.#sql.putMeta.run('moving', counters.nextNumber(now));
+      this.#sql.putMeta.run('moving_at', now);
+      this.#sql.putMeta.run('moving_jobs', this.#jobs());
     }
     return this.state();
   }
@@ -125,7 +120,7 @@ export class Leaving {
   opens(move: number): boolean | null {
     if (this.#read('moving') !== move) return null;
     const isFirst = this.#read('moving_opened') === null;
-    this.#putMeta.run('moving_opened', 1);
+    this.#sql.putMeta.run('moving_opened', 1);
     return isFirst;
   }
 
@@ -134,7 +129,7 @@ export class Leaving {
       const row = this.#tx.rows.find(topic, id);
       if (row === undefined || row.version !== version || row.state === reserved) continue;
       // Mailed from here: its alert would go with it.
-      if (row.state === dead && this.#owesAlert.get(version) !== undefined) continue;
+      if (row.state === dead && this.#sql.owesAlert.get(version) !== undefined) continue;
       this.#tx.rows.remove(row);
     }
   }
@@ -145,13 +140,13 @@ export class Leaving {
     if (this.#jobs() > 0 || this.#owesAlerts()) return false;
     // The target has to close the earlier move first: `moved` names one.
     if (this.#read('moved') !== null) return false;
-    for (const key of ['moving', 'moving_at', 'moving_jobs', 'moving_opened']) this.#removeMeta.run(key);
-    this.#putMeta.run('moved', move);
+    for (const key of ['moving', 'moving_at', 'moving_jobs', 'moving_opened']) this.#sql.removeMeta.run(key);
+    this.#sql.putMeta.run('moved', move);
     return true;
   }
 
   closed(move: number): void {
-    if (this.#read('moved') === move) this.#removeMeta.run('moved');
+    if (this.#read('moved') === move) this.#sql.removeMeta.run('moved');
   }
 
   #jobs(): number {
@@ -161,11 +156,11 @@ export class Leaving {
   }
 
   #owesAlerts(): boolean {
-    return this.#anyAlert.get() !== undefined;
+    return this.#sql.anyAlert.get() !== undefined;
   }
 
   #read(key: string): number | null {
-    return (this.#meta.get(key) as [number] | undefined)?.[0] ?? null;
+    return (this.#sql.meta.get(key) as [number] | undefined)?.[0] ?? null;
   }
 
   #jobOf(row: JobRow): LeavingJob {
@@ -207,10 +202,10 @@ function stage(
   const names = columns.join(', ');
   return {
     // A literal for the state, so that its index is used.
-    rows: db.prepare(
+    rows: rowsBy(
+      db,
       `SELECT ${jobColumns} FROM job WHERE state = ${state} AND (${names}) > (${columns.map(() => '?').join(', ')})
        ORDER BY ${names} LIMIT ?`,
-      { returnArrays: true },
     ),
     place,
     before: columns.map(() => -1),

@@ -6,7 +6,7 @@ import { isPulled, type ReservedJob } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import { buryReasonCodes, priorityCodes } from '../../../core/stored-codes.ts';
 import type { Reserved, ReserveRequest } from '../../../ports/job-store.ts';
-import type { Statement } from '../../../runtime/database.ts';
+import { type Database, rowsBy } from '../../../runtime/database.ts';
 import { delayed, ready, reserved, type StateCode } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';
 import { asBuffer, type JobRow } from './job-rows.ts';
@@ -25,7 +25,7 @@ interface Candidate {
   readonly body: Uint8Array | number | null;
 }
 
-/** A row of #readyJobs. */
+/** A row of readyJobs. */
 type ReadyColumns = readonly [
   n: number,
   id: Uint8Array,
@@ -40,39 +40,37 @@ type ReadyColumns = readonly [
   body: Candidate['body'],
 ];
 
+const statementsOf = (db: Database) => ({
+  promote: rowsBy(
+    db,
+    `UPDATE job SET state = 1 WHERE n IN
+     (SELECT n FROM job WHERE state = 0 AND due <= ? ORDER BY due, version LIMIT ?) RETURNING topic, prio, due, version`,
+  ),
+  // length() of a blob reads its header, not its pages. Each column of a row costs 50 ns: none is selected
+  // that is known.
+  readyJobs: rowsBy(
+    db,
+    `SELECT job.n, job.id, job.due, job.version, job.origin, job.failures, job.strikes,
+     job.accepted_at, job.ctype, job.extension,
+     iif(length(body.bytes) <= ${sqliteLimits.joinedBodyMax}, body.bytes, length(body.bytes))
+     FROM job LEFT JOIN body ON body.n = job.n
+     WHERE job.state = 1 AND job.prio = ? AND job.topic = ? ORDER BY job.due, job.version LIMIT ?`,
+  ),
+  countReady: rowsBy(db, 'SELECT count(*) FROM job WHERE state = 1 AND prio = ? AND topic = ?'),
+  countPulled: rowsBy(
+    db,
+    'SELECT count(*) FROM job INDEXED BY job_pulled WHERE state = 2 AND owner_instance = 0',
+  ),
+  body: rowsBy(db, 'SELECT bytes FROM body WHERE n = ?'),
+});
+
 export class Moves {
   readonly #tx: TransactionContext;
-  readonly #promote: Statement;
-  readonly #readyJobs: Statement;
-  readonly #body: Statement;
-  readonly #countReady: Statement;
-  readonly #countPulled: Statement;
+  readonly #sql: ReturnType<typeof statementsOf>;
 
   constructor(tx: TransactionContext) {
     this.#tx = tx;
-    this.#promote = tx.db.prepare(
-      `UPDATE job SET state = 1 WHERE n IN
-       (SELECT n FROM job WHERE state = 0 AND due <= ? ORDER BY due, version LIMIT ?) RETURNING topic, prio, due, version`,
-      { returnArrays: true },
-    );
-    // length() of a blob reads its header, not its pages. Each column of a row costs 50 ns: none is selected
-    // that is known.
-    this.#readyJobs = tx.db.prepare(
-      `SELECT job.n, job.id, job.due, job.version, job.origin, job.failures, job.strikes,
-       job.accepted_at, job.ctype, job.extension,
-       iif(length(body.bytes) <= ${sqliteLimits.joinedBodyMax}, body.bytes, length(body.bytes))
-       FROM job LEFT JOIN body ON body.n = job.n
-       WHERE job.state = 1 AND job.prio = ? AND job.topic = ? ORDER BY job.due, job.version LIMIT ?`,
-      { returnArrays: true },
-    );
-    this.#countReady = tx.db.prepare('SELECT count(*) FROM job WHERE state = 1 AND prio = ? AND topic = ?', {
-      returnArrays: true,
-    });
-    this.#countPulled = tx.db.prepare(
-      'SELECT count(*) FROM job INDEXED BY job_pulled WHERE state = 2 AND owner_instance = 0',
-      { returnArrays: true },
-    );
-    this.#body = tx.db.prepare('SELECT bytes FROM body WHERE n = ?', { returnArrays: true });
+    this.#sql = statementsOf(tx.db);
   }
 
   /** Whether promote would change nothing; answered from memory. */
@@ -95,7 +93,7 @@ export class Moves {
   promote(max: number): number {
     if (this.nothingIsDue()) return 0;
     const { counters, now } = this.#tx;
-    const moved = this.#promote.all(now, stepMax(this.#tx, Math.min(max, limits.promoteMax))) as [
+    const moved = this.#sql.promote.all(now, stepMax(this.#tx, Math.min(max, limits.promoteMax))) as [
       number,
       number,
       number,
@@ -130,7 +128,7 @@ export class Moves {
     const { pullLeasesMax } = limits;
     // With fewer reserved jobs than half of them, no topic has as many leases as are left.
     if (2 * this.#tx.counters.total(reserved) < pullLeasesMax) return pullLeasesMax;
-    const [pulled] = this.#countPulled.get() as [number];
+    const [pulled] = this.#sql.countPulled.get() as [number];
     return pullLeasesMax - pulled;
   }
 
@@ -197,7 +195,7 @@ export class Moves {
     const { counters, rows, now } = this.#tx;
     const no = counters.topicNumber(topic) as number;
     if (queue.length < counted) {
-      const [there] = this.#countReady.get(prio, no) as [number];
+      const [there] = this.#sql.countReady.get(prio, no) as [number];
       this.#tx.onDamage(
         `store damaged: topic ${topic} has ${there} ready jobs, fewer than counted; count corrected`,
       );
@@ -216,7 +214,7 @@ export class Moves {
 
   #earliest(prio: number, topic: string, count: number): Candidate[] {
     const no = this.#tx.counters.topicNumber(topic) as number;
-    const rows = this.#readyJobs.all(prio, no, count) as ReadyColumns[];
+    const rows = this.#sql.readyJobs.all(prio, no, count) as ReadyColumns[];
     return rows.map((of) => {
       const row: JobRow = {
         n: of[0],
@@ -256,7 +254,7 @@ export class Moves {
       strikes: row.strikes,
       leaseMs,
       contentType,
-      body: asBuffer(body instanceof Uint8Array ? body : (this.#body.get(row.n) as [Uint8Array])[0]),
+      body: asBuffer(body instanceof Uint8Array ? body : (this.#sql.body.get(row.n) as [Uint8Array])[0]),
       ...(extension === null ? {} : { extension: asBuffer(extension) }),
     };
   }

@@ -8,7 +8,7 @@ import { optionsIn } from '../../../core/extension.ts';
 import type { Lease, Owner, Token } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import type { ExpiredPull, Recovered, Unheld } from '../../../ports/job-store.ts';
-import type { Statement } from '../../../runtime/database.ts';
+import { type Database, rowsBy, type Statement } from '../../../runtime/database.ts';
 import { storeLimits } from '../../limits.ts';
 import { reserved } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';
@@ -23,11 +23,39 @@ interface Moment {
   readonly monotonic: number;
 }
 
+const statementsOf = (db: Database) => {
+  // A literal for each part, so that the index of its leases is used.
+  const [ofProcess, pulled] = ['owner_instance > 0', 'owner_instance = 0'] as const;
+  const { pullLeaseMsMin: least, pullLeaseMsMax: most, leaseTimeOffMs: off } = limits;
+  const expired = (whose: string) =>
+    rowsBy(
+      db,
+      `SELECT ${jobColumns}, lease_until, extension FROM job WHERE state = 2 AND ${whose} AND lease_until <= ?
+       ORDER BY lease_until, token LIMIT ?`,
+    );
+  return {
+    shift: db.prepare('UPDATE job SET lease_until = lease_until + ? WHERE state = 2'),
+    // Tokens are the clock in µs, or ahead of it. A token that is ahead by all of the lease hides its length,
+    // so it gets the longest: one that is too short would give the job of a working client to another one. It
+    // costs the job of a client that died a wait of that time.
+    shorten: db.prepare(
+      `UPDATE job SET lease_until = ?1 + CASE WHEN lease_until - token / 1000 < ${least - off} THEN ${most}
+         ELSE max(${least}, min(${most}, lease_until - token / 1000)) END
+       WHERE state = 2 AND ${pulled} AND lease_until > ?1 + ${most}`,
+    ),
+    expired: expired(ofProcess),
+    expiredPulls: expired(pulled),
+    ofInstance: rowsBy(
+      db,
+      `SELECT ${jobColumns}, owner_incarnation FROM job
+       WHERE state = 2 AND ${ofProcess} AND owner_instance = ? ORDER BY lease_until, token`,
+    ),
+  };
+};
+
 export class Recovery {
   readonly #tx: TransactionContext;
-  readonly #expired: Statement;
-  readonly #expiredPulls: Statement;
-  readonly #ofInstance: Statement;
+  readonly #sql: ReturnType<typeof statementsOf>;
   readonly #monotonic: () => number;
   /** monotonic time of the last call of expired() */
   #calledAt = Number.NEGATIVE_INFINITY;
@@ -38,8 +66,6 @@ export class Recovery {
   #begun: Moment;
   /** The ends of the leases are right by the clocks at the begin of the running transaction. */
   #isRight = false;
-  readonly #shift: Statement;
-  readonly #shorten: Statement;
   readonly #holdMs: number;
   /** monotonic time */
   #holdUntil = Number.NEGATIVE_INFINITY;
@@ -50,32 +76,8 @@ export class Recovery {
     this.#monotonic = monotonic;
     this.#begun = { storage: tx.now, monotonic: monotonic() };
     this.#right = this.#begun;
-    const [ofProcess, pulled] = ['owner_instance > 0', 'owner_instance = 0'] as const;
     this.#holdMs = holdMs;
-    this.#shift = tx.db.prepare('UPDATE job SET lease_until = lease_until + ? WHERE state = 2');
-    // A literal for each part, so that the index of its leases is used.
-    const { pullLeaseMsMin: least, pullLeaseMsMax: most, leaseTimeOffMs: off } = limits;
-    // Tokens are the clock in µs, or ahead of it. A token that is ahead by all of the lease hides its length,
-    // so it gets the longest: one that is too short would give the job of a working client to another one. It
-    // costs the job of a client that died a wait of that time.
-    this.#shorten = tx.db.prepare(
-      `UPDATE job SET lease_until = ?1 + CASE WHEN lease_until - token / 1000 < ${least - off} THEN ${most}
-         ELSE max(${least}, min(${most}, lease_until - token / 1000)) END
-       WHERE state = 2 AND ${pulled} AND lease_until > ?1 + ${most}`,
-    );
-    const expired = (whose: string) =>
-      tx.db.prepare(
-        `SELECT ${jobColumns}, lease_until, extension FROM job WHERE state = 2 AND ${whose} AND lease_until <= ?
-         ORDER BY lease_until, token LIMIT ?`,
-        { returnArrays: true },
-      );
-    this.#expired = expired(ofProcess);
-    this.#expiredPulls = expired(pulled);
-    this.#ofInstance = tx.db.prepare(
-      `SELECT ${jobColumns}, owner_incarnation FROM job
-       WHERE state = 2 AND ${ofProcess} AND owner_instance = ? ORDER BY lease_until, token`,
-      { returnArrays: true },
-    );
+    this.#sql = statementsOf(tx.db);
   }
 
   nothingIsReserved(): boolean {
@@ -85,11 +87,11 @@ export class Recovery {
   expired(max: number): Recovered {
     const { now, isDiskFull } = this.#tx;
     const isHeld = this.#isHeld();
-    this.#shorten.run(now);
+    this.#sql.shorten.run(now);
     const bound = this.#bound(max);
     const ended = (expired: Statement) => (isHeld ? [] : (expired.all(now, bound + 1) as unknown[][]));
-    const rows = ended(this.#expired).map(jobRowOf);
-    const pulls = ended(this.#expiredPulls);
+    const rows = ended(this.#sql.expired).map(jobRowOf);
+    const pulls = ended(this.#sql.expiredPulls);
     // On a full disk leases expire because their outcomes cannot be written: no strike and no attempt.
     if (isDiskFull) return this.#release([...rows, ...pulls.map(jobRowOf)], bound);
     const struck = this.#strike(rows, bound);
@@ -152,7 +154,7 @@ export class Recovery {
       this.#begun.storage - this.#right.storage - (this.#begun.monotonic - this.#right.monotonic);
     const isJump = this.#holdMs > 0 && Math.abs(jumpMs) > sqliteLimits.clockStepMs;
     const isWithoutLeases = this.nothingIsReserved();
-    if (isJump && !isWithoutLeases) this.#shift.run(Math.ceil(jumpMs));
+    if (isJump && !isWithoutLeases) this.#sql.shift.run(Math.ceil(jumpMs));
     this.#isRight = isJump || isWithoutLeases;
   }
 
@@ -163,7 +165,7 @@ export class Recovery {
   }
 
   #leasesOf(instance: number, matches: (incarnation: number) => boolean): JobRow[] {
-    return (this.#ofInstance.all(instance) as unknown[][])
+    return (this.#sql.ofInstance.all(instance) as unknown[][])
       .filter((columns) => matches(columns[12] as number))
       .map(jobRowOf);
   }

@@ -2,13 +2,13 @@
 // Invariant: one call scans at most storeLimits.searchRowsMax rows for any filter; the rest follows its
 // cursor. An id is looked up in every topic.
 
-import type { EndState, FoundJob } from '../../../core/job.ts';
+import type { FoundJob } from '../../../core/job.ts';
 import { endCodes, priorityCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { Page, SearchFilter } from '../../../ports/job-store.ts';
-import type { Database, Statement } from '../../../runtime/database.ts';
+import { type Database, rowsBy, type Statement } from '../../../runtime/database.ts';
 import { numberOf } from '../../batches.ts';
 import { storeLimits } from '../../limits.ts';
-import { byDue, byEnd, cursorOf, type Order, type Place, placeOf } from '../../pages.ts';
+import { isEnd, matches, mergedPage, type Order, orderOf, type Place, placeOf } from '../../pages.ts';
 import { dead, delayed, partitionName, ready, reserved, type StateCode } from '../file/schema.ts';
 import { asBuffer } from './job-rows.ts';
 import type { TransactionContext } from './transaction-context.ts';
@@ -22,50 +22,48 @@ interface Path {
   readonly edge: Statement;
 }
 
-export class Search {
-  readonly #tx: TransactionContext;
-  readonly #live: Path;
-  readonly #liveOfTopic: Path;
-  readonly #delayed: Path;
-  readonly #readyOfTopic: Path;
-  readonly #ended: Path;
-  readonly #byKey: Statement;
-
-  constructor(tx: TransactionContext) {
-    const { db } = tx;
-    this.#tx = tx;
-    // due has its own range condition, so that SQLite enters and leaves the index at the right place.
-    const live = 'due >= :since AND due < :until AND (due, version) > (:at, :version)';
-    const rowsOf = (columns: string, index: string, which: string) =>
-      `SELECT ${columns} FROM job INDEXED BY ${index} WHERE ${which} AND ${live}`;
-    const pathBy = (index: string, ...each: readonly string[]): Path =>
-      pathOf(
-        db,
-        'due',
-        (columns) =>
-          `${each.map((which) => rowsOf(columns, index, which)).join(' UNION ALL ')} ORDER BY due, version`,
-      );
-    this.#live = pathBy('job_time', 'ended_at IS NULL');
-    this.#liveOfTopic = pathBy('job_topic', 'topic = :topic AND ended_at IS NULL');
-    this.#delayed = pathBy('job_due', 'state = 0');
+const statementsOf = (db: Database) => {
+  // due has its own range condition, so that SQLite enters and leaves the index at the right place.
+  const live = 'due >= :since AND due < :until AND (due, version) > (:at, :version)';
+  const rowsOf = (columns: string, index: string, which: string) =>
+    `SELECT ${columns} FROM job INDEXED BY ${index} WHERE ${which} AND ${live}`;
+  const pathBy = (index: string, ...each: readonly string[]): Path =>
+    pathOf(
+      db,
+      'due',
+      (columns) =>
+        `${each.map((which) => rowsOf(columns, index, which)).join(' UNION ALL ')} ORDER BY due, version`,
+    );
+  return {
+    live: pathBy('job_time', 'ended_at IS NULL'),
+    liveOfTopic: pathBy('job_topic', 'topic = :topic AND ended_at IS NULL'),
+    delayed: pathBy('job_due', 'state = 0'),
     // SQLite merges the priorities, each of which has the order.
-    this.#readyOfTopic = pathBy(
+    readyOfTopic: pathBy(
       'job_ready',
       ...priorityCodes.map((_, prio) => `state = 1 AND prio = ${prio} AND topic = :topic`),
-    );
-    this.#ended = pathOf(
+    ),
+    ended: pathOf(
       db,
       'ended_at',
       (columns) => `SELECT ${columns} FROM job INDEXED BY job_ended
         WHERE ended_at IS NOT NULL AND (ended_at, version) < (:at, :version) ORDER BY ended_at DESC, version DESC`,
-    );
-    this.#byKey = db.prepare(`SELECT ${foundColumns} FROM job WHERE topic = ? AND id = ?`, {
-      returnArrays: true,
-    });
+    ),
+    byKey: rowsBy(db, `SELECT ${foundColumns} FROM job WHERE topic = ? AND id = ?`),
+  };
+};
+
+export class Search {
+  readonly #tx: TransactionContext;
+  readonly #sql: ReturnType<typeof statementsOf>;
+
+  constructor(tx: TransactionContext) {
+    this.#tx = tx;
+    this.#sql = statementsOf(tx.db);
   }
 
   run(filter: SearchFilter, limit: number, cursor: string | null): Page<FoundJob> {
-    const order = isEnd(filter.state) ? byEnd : byDue;
+    const order = orderOf(filter.state);
     const from = placeOf(cursor, order.start);
     const topic = filter.topic === undefined ? null : this.#tx.counters.topicNumber(filter.topic);
     if (topic === undefined) return { items: [], nextCursor: null };
@@ -74,45 +72,58 @@ export class Search {
       : this.#lookUp(filter, topic, Buffer.from(filter.id), order, from, limit);
   }
 
-  #walk(filter: SearchFilter, topic: number | null, order: Order, from: Place, limit: number) {
+  #walk(
+    filter: SearchFilter,
+    topic: number | null,
+    order: Order<FoundJob>,
+    from: Place,
+    limit: number,
+  ): Page<FoundJob> {
     const { state, since = 0, until = Number.MAX_SAFE_INTEGER } = filter;
-    const below = belowOf(filter);
-    const path = isEnd(state) ? this.#ended : this.#pathOfLive(state, topic, until);
+    const path = isEnd(state) ? this.#sql.ended : this.#pathOfLive(state, topic, until);
     const range = { ...from, since, until, topic, rows: storeLimits.searchRowsMax };
     const wanted = {
       state: stateNumber(state),
       endedAs: isEnd(state) ? endCodes.indexOf(state) : null,
-      below,
+      below: belowOf(filter),
     };
-    const found = this.#read(path.found.all({ ...range, ...wanted, limit: limit + 1 }));
-    if (found.length > limit) return pageOf(found, order, limit);
-    const edge = path.edge.get(range) as [number, number] | undefined;
-    // Fewer rows than one call may scan: nothing follows.
-    if (edge === undefined) return { items: found, nextCursor: null };
-    return { items: found, nextCursor: cursorOf({ at: edge[0], version: edge[1] }) };
+    const items = this.#read(path.found.all({ ...range, ...wanted, limit: limit + 1 }));
+    const isCut = items.length > limit;
+    const edge = isCut ? undefined : (path.edge.get(range) as [number, number] | undefined);
+    // Without an edge there are fewer rows than one call may scan: nothing follows.
+    const part = { items, edge: edge === undefined ? null : { at: edge[0], version: edge[1] } };
+    return mergedPage([part], order, limit);
   }
 
   /** The index with the fewest rows of other states and topics, because only some rows are scanned. Few
    *  delayed jobs are overdue at a time. */
   #pathOfLive(state: SearchFilter['state'], topic: number | null, until: number): Path {
     const { counters, now } = this.#tx;
-    if (state === 'delayed' && (topic === null || until <= now)) return this.#delayed;
-    if (topic === null) return this.#live;
+    if (state === 'delayed' && (topic === null || until <= now)) return this.#sql.delayed;
+    if (topic === null) return this.#sql.live;
     const countOf = (code: StateCode) =>
       priorityCodes.reduce((sum, _, prio) => sum + counters.countOf(topic, prio, code), 0);
-    if (state === 'ready') return this.#readyOfTopic;
+    if (state === 'ready') return this.#sql.readyOfTopic;
     const others = counters.total(delayed) - countOf(delayed);
     const fewer = others < countOf(ready) + countOf(reserved) + countOf(dead);
-    return state === 'delayed' && fewer ? this.#delayed : this.#liveOfTopic;
+    return state === 'delayed' && fewer ? this.#sql.delayed : this.#sql.liveOfTopic;
   }
 
-  #lookUp(filter: SearchFilter, topic: number | null, id: Buffer, order: Order, from: Place, limit: number) {
+  #lookUp(
+    filter: SearchFilter,
+    topic: number | null,
+    id: Buffer,
+    order: Order<FoundJob>,
+    from: Place,
+    limit: number,
+  ): Page<FoundJob> {
     const topics = topic === null ? [...this.#tx.counters.topicNumbers()] : [topic];
-    const rows = topics.map((no) => this.#byKey.get(no, id)).filter((row) => row !== undefined);
-    const found = this.#read(rows)
-      .filter((job) => matches(filter, job) && order.isAfter(order.place(job), from))
-      .sort((a, b) => (order.isAfter(order.place(a), order.place(b)) ? 1 : -1));
-    return pageOf(found, order, limit);
+    const rows = topics.map((no) => this.#sql.byKey.get(no, id)).filter((row) => row !== undefined);
+    const below = belowOf(filter);
+    const items = this.#read(rows).filter(
+      (job) => matches(filter, job) && job.version < below && order.isAfter(order.place(job), from),
+    );
+    return mergedPage([{ items, edge: null }], order, limit);
   }
 
   #read(rows: readonly unknown[]): FoundJob[] {
@@ -149,23 +160,6 @@ export function readFound(counters: TransactionContext['counters'], row: readonl
   };
 }
 
-function pageOf(found: readonly FoundJob[], order: Order, limit: number): Page<FoundJob> {
-  const items = found.slice(0, limit);
-  const last = items.at(-1);
-  const more = last !== undefined && found.length > limit;
-  return { items, nextCursor: more ? cursorOf(order.place(last)) : null };
-}
-
-function matches(filter: SearchFilter, job: FoundJob): boolean {
-  const { state, since = 0, until = Infinity } = filter;
-  const isWanted = state === undefined ? job.endedAt === null : job.state === state;
-  return isWanted && job.dueAt >= since && job.dueAt < until && job.version < belowOf(filter);
-}
-
-function isEnd(state: SearchFilter['state']): state is EndState {
-  return (endCodes as readonly unknown[]).includes(state);
-}
-
 function belowOf({ before }: SearchFilter): number {
   return numberOf(before, partitionName) ?? Number.MAX_SAFE_INTEGER;
 }
@@ -179,12 +173,15 @@ function stateNumber(state: SearchFilter['state']): number | null {
 /** `at`: the column that orders the rows. `rowsOf`: which rows, in which order. The inner LIMIT bounds
  *  scanned rows, the outer one returned rows. Both run row by row: a page that fills early scans little. */
 function pathOf(db: Database, at: 'due' | 'ended_at', rowsOf: (columns: string) => string): Path {
-  const options = { returnArrays: true } as const;
   const found = `SELECT ${foundColumns} FROM (${rowsOf(foundColumns)} LIMIT :rows)
     WHERE (:state IS NULL OR state = :state) AND (:endedAs IS NULL OR ended_as = :endedAs)
     AND (:topic IS NULL OR topic = :topic) AND due >= :since AND due < :until AND version < :below LIMIT :limit`;
-  const edge = db.prepare(`${rowsOf(`${at}, version`)} LIMIT 1 OFFSET :rows - 1`, options);
-  // It uses only some of the other statement's parameters.
-  edge.setAllowUnknownNamedParameters(true);
-  return { found: db.prepare(found, options), edge };
+  const edge = `${rowsOf(`${at}, version`)} LIMIT 1 OFFSET :rows - 1`;
+  return { found: rowsBy(db, found), edge: sharingParameters(rowsBy(db, edge)) };
+}
+
+/** It uses only some of the parameters that it gets: those of another statement. */
+export function sharingParameters(statement: Statement): Statement {
+  statement.setAllowUnknownNamedParameters(true);
+  return statement;
 }

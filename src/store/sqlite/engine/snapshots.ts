@@ -3,26 +3,28 @@
 import type { JobKey, JobSnapshot } from '../../../core/job.ts';
 import { buryReasonCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { DeadLetter } from '../../../ports/job-store.ts';
-import type { Statement } from '../../../runtime/database.ts';
+import { type Database, rowsBy, type Statement } from '../../../runtime/database.ts';
 import { asBuffer, jobColumns, jobRowOf } from './job-rows.ts';
 import type { TransactionContext } from './transaction-context.ts';
 
+const statementsOf = (db: Database) => {
+  const columns = `${jobColumns}, job.accepted_at, job.ctype, job.reason`;
+  return {
+    read: rowsBy(
+      db,
+      `SELECT ${columns}, job.extension, body.bytes FROM job LEFT JOIN body ON body.n = job.n WHERE job.n = ?`,
+    ),
+    readRow: rowsBy(db, `SELECT ${columns} FROM job WHERE job.n = ?`),
+  };
+};
+
 export class Snapshots {
   readonly #tx: TransactionContext;
-  readonly #read: Statement;
-  readonly #readRow: Statement;
+  readonly #sql: ReturnType<typeof statementsOf>;
 
   constructor(tx: TransactionContext) {
     this.#tx = tx;
-    this.#readRow = tx.db.prepare(
-      `SELECT ${jobColumns}, job.accepted_at, job.ctype, job.reason FROM job WHERE job.n = ?`,
-      { returnArrays: true },
-    );
-    this.#read = tx.db.prepare(
-      `SELECT ${jobColumns}, job.accepted_at, job.ctype, job.reason, job.extension, body.bytes
-       FROM job LEFT JOIN body ON body.n = job.n WHERE job.n = ?`,
-      { returnArrays: true },
-    );
+    this.#sql = statementsOf(tx.db);
   }
 
   get(key: JobKey, how?: 'bodiless'): JobSnapshot | null {
@@ -33,7 +35,7 @@ export class Snapshots {
 
   /** The job of row n, which exists. */
   read(n: number): JobSnapshot {
-    const columns = columnsOf(this.#read, n);
+    const columns = columnsOf(this.#sql.read, n);
     const [extension, bytes] = columns.slice(15) as [Uint8Array | null, Uint8Array | null];
     return {
       ...this.#snapshot(columns),
@@ -45,7 +47,7 @@ export class Snapshots {
 
   /** The same without its body and options. */
   readRow(n: number): DeadLetter {
-    return this.#snapshot(columnsOf(this.#readRow, n));
+    return this.#snapshot(columnsOf(this.#sql.readRow, n));
   }
 
   #snapshot(columns: readonly unknown[]): DeadLetter {

@@ -8,14 +8,14 @@ import type { FoundJob, JobKey, JobState } from '../../../core/job.ts';
 import { stateCodes } from '../../../core/stored-codes.ts';
 import type { ScanFilter } from '../../../ports/job-store.ts';
 import { StoreError } from '../../../ports/store-error.ts';
-import type { Statement } from '../../../runtime/database.ts';
+import { type Database, rowsBy } from '../../../runtime/database.ts';
 import { monotonicNow } from '../../../runtime/time.ts';
-import type { LastAttempt } from '../../dead-groups.ts';
 import { storeLimits } from '../../limits.ts';
-import type { Place } from '../../pages.ts';
+import { matches, type Place } from '../../pages.ts';
+import type { LastAttempt } from '../../surveys.ts';
 import { dead, delayed, ready, reserved, type StateCode } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';
-import { foundColumns, readFound } from './search.ts';
+import { foundColumns, readFound, sharingParameters } from './search.ts';
 import type { TransactionContext } from './transaction-context.ts';
 
 /** A piece of a scan. `cursor`: where the next piece begins; null: at the end */
@@ -35,69 +35,62 @@ export interface DeadPiece {
   readonly place: Place | null;
 }
 
-const rows = { returnArrays: true } as const;
-
-export class Survey {
-  readonly #tx: TransactionContext;
-  readonly #ahead: Statement;
-  readonly #bodyEdge: Statement;
-  readonly #bodyRows: Statement;
-  readonly #bodiesUpTo: Statement;
-  readonly #ids: Statement;
-  readonly #hasInBody: Statement;
-  readonly #dueEdge: Statement;
-  readonly #dueCount: Statement;
-  readonly #dueEdgeOfTopic: Statement;
-  readonly #dueCountOfTopic: Statement;
-  readonly #dead: Statement;
-  readonly #deadOfTopic: Statement;
-
-  constructor(tx: TransactionContext) {
-    this.#tx = tx;
-    const prepare = (sql: string) => {
-      const statement = tx.db.prepare(sql, rows);
-      // Statements for one piece share their parameters, and each uses some of them.
-      statement.setAllowUnknownNamedParameters(true);
-      return statement;
+const statementsOf = (db: Database) => {
+  // Statements for one piece share their parameters, and each uses some of them.
+  const prepare = (sql: string) => sharingParameters(rowsBy(db, sql));
+  const due = (index: string, where: string) => {
+    const found = `FROM job INDEXED BY ${index} WHERE ${where} ended_at IS NULL AND due >= :at AND due < :end
+      AND (due, version) > (:at, :version) ORDER BY due, version`;
+    return {
+      edge: prepare(`SELECT due, version ${found} LIMIT 1 OFFSET :rows - 1`),
+      count: prepare(`SELECT count(*) FROM (SELECT due ${found} LIMIT :rows)`),
     };
-    this.#ahead = prepare(
-      `SELECT count(*) FROM (SELECT 1 FROM job INDEXED BY job_ready WHERE state = 1 AND prio = ? AND topic = ?
-         AND (due, version) < (?, ?) LIMIT ?)`,
-    );
-    // length() reads the header of a body only, so a piece with large bodies is found before it is read.
-    this.#bodyEdge = prepare(
-      `SELECT max(n), count(*), total(length(bytes)) FROM
-         (SELECT n, bytes FROM body WHERE n > :after ORDER BY n LIMIT :rows)`,
-    );
-    this.#bodyRows = prepare(
-      `SELECT ${foundColumns}, job.n FROM body CROSS JOIN job ON job.n = body.n
-       WHERE body.n > :after AND body.n <= :edge AND instr(body.bytes, :part) > 0
-       ORDER BY body.n LIMIT :limit`,
-    );
-    this.#bodiesUpTo = prepare('SELECT count(*) FROM body WHERE n > :after AND n <= :edge');
-    this.#ids = prepare(
-      `SELECT ${foundColumns}, n FROM job INDEXED BY job_key
-       WHERE topic = :topic AND id >= :from AND id < :end ORDER BY id LIMIT :rows`,
-    );
-    this.#hasInBody = prepare('SELECT instr(bytes, ?) > 0 FROM body WHERE n = ?');
-    const due = (index: string, where: string) =>
-      `FROM job INDEXED BY ${index} WHERE ${where} ended_at IS NULL AND due >= :at AND due < :end
-       AND (due, version) > (:at, :version) ORDER BY due, version`;
-    const [all, ofTopic] = [due('job_time', ''), due('job_topic', 'topic = :topic AND')];
-    this.#dueEdge = prepare(`SELECT due, version ${all} LIMIT 1 OFFSET :rows - 1`);
-    this.#dueCount = prepare(`SELECT count(*) FROM (SELECT due ${all} LIMIT :rows)`);
-    this.#dueEdgeOfTopic = prepare(`SELECT due, version ${ofTopic} LIMIT 1 OFFSET :rows - 1`);
-    this.#dueCountOfTopic = prepare(`SELECT count(*) FROM (SELECT due ${ofTopic} LIMIT :rows)`);
-    // A requeue sets the failures to 0, and the attempts before it stay.
-    const deaths = (index: string, where: string) =>
+  };
+  // A requeue sets the failures to 0, and the attempts before it stay.
+  const deaths = (index: string, where: string) =>
+    prepare(
       `SELECT job.topic, job.dead_at, job.version,
          CASE WHEN failures > 0 AND json_valid(list) THEN json_extract(list, '$[#-1].reason') END,
          CASE WHEN failures > 0 AND json_valid(list) THEN json_extract(list, '$[#-1].status') END
        FROM job INDEXED BY ${index} LEFT JOIN attempts ON attempts.n = job.n
        WHERE ${where} state = 3 AND (dead_at, job.version) < (:at, :version)
-       ORDER BY dead_at DESC, job.version DESC LIMIT :rows`;
-    this.#dead = prepare(deaths('job_dead', ''));
-    this.#deadOfTopic = prepare(deaths('job_dead_topic', 'topic = :topic AND'));
+       ORDER BY dead_at DESC, job.version DESC LIMIT :rows`,
+    );
+  return {
+    ahead: prepare(
+      `SELECT count(*) FROM (SELECT 1 FROM job INDEXED BY job_ready WHERE state = 1 AND prio = ? AND topic = ?
+         AND (due, version) < (?, ?) LIMIT ?)`,
+    ),
+    // length() reads the header of a body only, so a piece with large bodies is found before it is read.
+    bodyEdge: prepare(
+      `SELECT max(n), count(*), total(length(bytes)) FROM
+         (SELECT n, bytes FROM body WHERE n > :after ORDER BY n LIMIT :rows)`,
+    ),
+    bodyRows: prepare(
+      `SELECT ${foundColumns}, job.n FROM body CROSS JOIN job ON job.n = body.n
+       WHERE body.n > :after AND body.n <= :edge AND instr(body.bytes, :part) > 0
+       ORDER BY body.n LIMIT :limit`,
+    ),
+    bodiesUpTo: prepare('SELECT count(*) FROM body WHERE n > :after AND n <= :edge'),
+    ids: prepare(
+      `SELECT ${foundColumns}, n FROM job INDEXED BY job_key
+       WHERE topic = :topic AND id >= :from AND id < :end ORDER BY id LIMIT :rows`,
+    ),
+    hasInBody: prepare('SELECT instr(bytes, ?) > 0 FROM body WHERE n = ?'),
+    due: due('job_time', ''),
+    dueOfTopic: due('job_topic', 'topic = :topic AND'),
+    dead: deaths('job_dead', ''),
+    deadOfTopic: deaths('job_dead_topic', 'topic = :topic AND'),
+  };
+};
+
+export class Survey {
+  readonly #tx: TransactionContext;
+  readonly #sql: ReturnType<typeof statementsOf>;
+
+  constructor(tx: TransactionContext) {
+    this.#tx = tx;
+    this.#sql = statementsOf(tx.db);
   }
 
   /** The storage clock of the last group. */
@@ -110,7 +103,7 @@ export class Survey {
     const row = this.#tx.rows.find(topic, id);
     if (row?.state !== ready) return null;
     const args = [row.prio, row.topic, row.due, row.version, storeLimits.positionMax];
-    return (this.#ahead.get(...args) as [number])[0];
+    return (this.#sql.ahead.get(...args) as [number])[0];
   }
 
   /** Numbers of the known topics, ascending; null: all */
@@ -145,12 +138,12 @@ export class Survey {
     let most: number = 2 * sqliteLimits.surveyBodies;
     do {
       most = Math.ceil(most / 2);
-      edge = this.#bodyEdge.get({ after, rows: most }) as typeof edge;
+      edge = this.#sql.bodyEdge.get({ after, rows: most }) as typeof edge;
     } while (edge[2] > sqliteLimits.surveyBodyBytes && most > 1);
     const [end, examined] = edge;
     if (end === null) return { items: [], cursor: null, examined: 0 };
     const range = { after, edge: end, part: bytesOf(filter.body), limit };
-    const found = this.#bodyRows.all(range) as unknown[][];
+    const found = this.#sql.bodyRows.all(range) as unknown[][];
     const topics = filter.topics === undefined ? null : new Set(this.numbersOf(filter.topics));
     const items = found
       .filter(([topic]) => topics === null || topics.has(topic as number))
@@ -158,7 +151,7 @@ export class Survey {
       .filter((job) => matches(filter, job));
     if (found.length < limit) return { items, cursor: examined < most ? null : String(end), examined };
     const last = found.at(-1)?.at(-1) as number;
-    const [upTo] = this.#bodiesUpTo.get({ after, edge: last }) as [number];
+    const [upTo] = this.#sql.bodiesUpTo.get({ after, edge: last }) as [number];
     return { items, cursor: String(last), examined: upTo };
   }
 
@@ -178,7 +171,7 @@ export class Survey {
       for (;;) {
         // One lower bound: with two, SQLite walks from the lower one.
         const first = id.length > 0 ? id : from;
-        const found = this.#ids.all({ topic, from: first, end, rows: sqliteLimits.surveyIds });
+        const found = this.#sql.ids.all({ topic, from: first, end, rows: sqliteLimits.surveyIds });
         for (const row of found as unknown[][]) {
           if (id.equals(row[1] as Uint8Array)) continue;
           id = Buffer.from(row[1] as Uint8Array);
@@ -200,9 +193,10 @@ export class Survey {
 
   #isWanted(filter: ScanFilter, row: readonly unknown[], part: Buffer | null): boolean {
     const job = this.#read(row);
-    if (job.endedAt !== null || !matches(filter, job)) return false;
+    if (!matches(filter, job)) return false;
     return (
-      part === null || (this.#hasInBody.get(part, row.at(-1) as number) as [number] | undefined)?.[0] === 1
+      part === null ||
+      (this.#sql.hasInBody.get(part, row.at(-1) as number) as [number] | undefined)?.[0] === 1
     );
   }
 
@@ -219,12 +213,11 @@ export class Survey {
     end: number,
   ): { readonly count: number; readonly place: Place | null } {
     const range = { topic, ...after, end, rows: sqliteLimits.surveyDues };
-    const [edges, counts] =
-      topic === null ? [this.#dueEdge, this.#dueCount] : [this.#dueEdgeOfTopic, this.#dueCountOfTopic];
-    const edge = edges.get(range) as [number, number] | undefined;
+    const due = topic === null ? this.#sql.due : this.#sql.dueOfTopic;
+    const edge = due.edge.get(range) as [number, number] | undefined;
     if (edge !== undefined)
       return { count: sqliteLimits.surveyDues, place: { at: edge[0], version: edge[1] } };
-    return { count: (counts.get(range) as [number])[0], place: null };
+    return { count: (due.count.get(range) as [number])[0], place: null };
   }
 
   // Dead letters
@@ -233,7 +226,7 @@ export class Survey {
   deadBefore(topic: number | null, place: Place): DeadPiece {
     const most = sqliteLimits.surveyDead;
     const range = { topic, ...place, rows: most };
-    const found = (topic === null ? this.#dead : this.#deadOfTopic).all(range) as [
+    const found = (topic === null ? this.#sql.dead : this.#sql.deadOfTopic).all(range) as [
       number,
       number,
       number,
@@ -249,10 +242,6 @@ export class Survey {
     const more = last !== undefined && found.length === most;
     return { letters, place: more ? { at: last[1], version: last[2] } : null };
   }
-}
-
-function matches({ state, since = 0, until = Infinity }: ScanFilter, job: FoundJob): boolean {
-  return (state === undefined || job.state === state) && job.dueAt >= since && job.dueAt < until;
 }
 
 /** The codes of a state, or of all. */

@@ -5,7 +5,7 @@
 
 import { priorityCodes } from '../../../core/stored-codes.ts';
 import type { ReserveRequest } from '../../../ports/job-store.ts';
-import type { Database, Statement } from '../../../runtime/database.ts';
+import { type Database, rowsBy } from '../../../runtime/database.ts';
 import { randomInt } from '../../../runtime/time.ts';
 import { type DealPlan, planDeals, type ReadyTopic } from '../../wheel.ts';
 import { delayed, ready, type StateCode } from '../file/schema.ts';
@@ -28,6 +28,15 @@ export interface Savepoint {
   readonly dueHint: boolean;
 }
 
+const statementsOf = (db: Database) => ({
+  addTopic: db.prepare('INSERT INTO topic(no, name) VALUES (?, ?)'),
+  putTally: db.prepare(
+    'INSERT INTO tally(topic, prio, state, n) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = excluded.n',
+  ),
+  putMeta: db.prepare('UPDATE meta SET v = ? WHERE k = ?'),
+  readHead: rowsBy(db, 'SELECT due FROM job WHERE state = 0 ORDER BY due LIMIT 1'),
+});
+
 export class TopicCounters {
   readonly #names: string[] = [''];
   readonly #numbers = new Map<string, number>();
@@ -48,22 +57,12 @@ export class TopicCounters {
   #numbersDirty = false;
   /** Numbers were skipped, and the file does not have the last of them. */
   #hasSkipped = false;
-  readonly #addTopic: Statement;
-  readonly #putTally: Statement;
-  readonly #putMeta: Statement;
-  readonly #readHead: Statement;
   readonly #monotonic: () => number;
+  readonly #sql: ReturnType<typeof statementsOf>;
 
   constructor(db: Database, monotonic: () => number) {
     this.#monotonic = monotonic;
-    this.#addTopic = db.prepare('INSERT INTO topic(no, name) VALUES (?, ?)');
-    this.#putTally = db.prepare(
-      'INSERT INTO tally(topic, prio, state, n) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = excluded.n',
-    );
-    this.#putMeta = db.prepare('UPDATE meta SET v = ? WHERE k = ?');
-    this.#readHead = db.prepare('SELECT due FROM job WHERE state = 0 ORDER BY due LIMIT 1', {
-      returnArrays: true,
-    });
+    this.#sql = statementsOf(db);
     for (const [no, name] of rows(db, 'SELECT no, name FROM topic ORDER BY no') as [number, string][])
       this.#addName(no, name);
     for (const [topic, prio, state, n] of rows(db, 'SELECT topic, prio, state, n FROM tally') as [
@@ -99,7 +98,7 @@ export class TopicCounters {
     const known = this.#numbers.get(name);
     if (known !== undefined) return known;
     const no = this.#names.length;
-    this.#addTopic.run(no, name);
+    this.#sql.addTopic.run(no, name);
     this.#addName(no, name);
     return no;
   }
@@ -195,7 +194,7 @@ export class TopicCounters {
   head(): number | null {
     if (this.#head === undefined)
       this.#head =
-        this.total(delayed) === 0 ? null : ((this.#readHead.get() as [number] | undefined)?.[0] ?? null);
+        this.total(delayed) === 0 ? null : ((this.#sql.readHead.get() as [number] | undefined)?.[0] ?? null);
     return this.#head;
   }
 
@@ -302,11 +301,11 @@ export class TopicCounters {
       const slot = key % slots;
       const n = this.#tallies[topic]?.[slot];
       // A rolled-back topic has no row.
-      if (n !== undefined) this.#putTally.run(topic, slot >> 2, slot & 3, n);
+      if (n !== undefined) this.#sql.putTally.run(topic, slot >> 2, slot & 3, n);
     }
     if (!this.#numbersDirty && !this.#hasSkipped) return;
-    this.#putMeta.run(this.#seq, 'seq');
-    this.#putMeta.run(this.#wheel, 'wheel');
+    this.#sql.putMeta.run(this.#seq, 'seq');
+    this.#sql.putMeta.run(this.#wheel, 'wheel');
   }
 
   /** After COMMIT. Returns the hints to send. */
@@ -334,5 +333,5 @@ export class TopicCounters {
 }
 
 function rows(db: Database, sql: string): unknown[][] {
-  return db.prepare(sql, { returnArrays: true }).all() as unknown[][];
+  return rowsBy(db, sql).all() as unknown[][];
 }

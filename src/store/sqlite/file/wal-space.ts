@@ -7,7 +7,7 @@
 // Hazard: close the file's descriptor only after SQLite has released its lock: any close drops it.
 
 import { closeSync, fstatSync, openSync, writeSync } from 'node:fs';
-import { type Database, pragma, type Statement } from '../../../runtime/database.ts';
+import { type Database, pragma, rowsBy, type Statement } from '../../../runtime/database.ts';
 import { sqliteLimits } from '../limits.ts';
 import { freeDiskBytes } from './disk-reserve.ts';
 
@@ -49,8 +49,8 @@ export class WalSpace {
     this.#path = path;
     this.#reserveBytes = reserveBytes;
     this.#pageBytes = Number(pragma(db, 'page_size'));
-    this.#pages = db.prepare('PRAGMA page_count', { returnArrays: true });
-    this.#checkpoint = db.prepare('PRAGMA wal_checkpoint(PASSIVE)', { returnArrays: true });
+    this.#pages = rowsBy(db, 'PRAGMA page_count');
+    this.#checkpoint = rowsBy(db, 'PRAGMA wal_checkpoint(PASSIVE)');
     const bytes = Math.min(reserveBytes, sqliteLimits.walBytesMax);
     this.#pagesFull = Math.floor(
       (bytes * sqliteLimits.walCheckpointShare) / (this.#pageBytes + frameHeaderBytes),
@@ -97,10 +97,8 @@ export class WalSpace {
 
   /** See Engine.freeze. Meanwhile the WAL has no bound. */
   freeze(): () => void {
-    const [busy] = this.#db
-      .prepare('PRAGMA wal_checkpoint(TRUNCATE)', { returnArrays: true })
-      .get() as number[];
-    if (busy !== 0) throw new Error('cannot checkpoint: another connection reads jobs.db');
+    if (pragma(this.#db, 'wal_checkpoint(TRUNCATE)') !== 0)
+      throw new Error('cannot checkpoint: another connection reads jobs.db');
     this.#db.exec('PRAGMA wal_autocheckpoint = 0');
     this.#isFrozen = true;
     return () => this.#unfreeze();

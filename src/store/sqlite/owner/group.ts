@@ -233,10 +233,15 @@ class Group {
   }
 
   #failureOf(error: unknown): StoreFailure {
-    if (error instanceof StoreError) return error.failure;
-    this.#options.onFailure(error);
-    return isDamage(error) ? damaged : failed;
+    if (!(error instanceof StoreError)) this.#options.onFailure(error);
+    return failureOf(error);
   }
+}
+
+/** Of a step that failed alone. */
+export function failureOf(error: unknown): StoreFailure {
+  if (error instanceof StoreError) return error.failure;
+  return isDamage(error) ? damaged : failed;
 }
 
 const brokenBy = (error: unknown): StoreFailure => (isDamage(error) ? damaged : broken);

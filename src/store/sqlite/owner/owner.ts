@@ -13,7 +13,7 @@ import type { LeftBehind } from '../../../core/left-behind.ts';
 import { limits } from '../../../core/limits.ts';
 import type { StoreHealth } from '../../../ports/job-store.ts';
 import type { Registry } from '../../../ports/registry.ts';
-import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
+import { StoreError } from '../../../ports/store-error.ts';
 import { storeVerbs } from '../../../ports/store-verbs.ts';
 import type { Channel, Listener } from '../../../runtime/channel.ts';
 import { type Database, isDamage } from '../../../runtime/database.ts';
@@ -29,7 +29,7 @@ import { type Frame, kinds, type Writer } from '../wire/protocol.ts';
 
 import { Connection } from './connection.ts';
 import { DiskReserveKeeper, diskFull } from './disk-reserve-keeper.ts';
-import { damaged, type Ending, runGroup } from './group.ts';
+import { damaged, type Ending, failureOf, runGroup } from './group.ts';
 import { readWork, type Work } from './operations.ts';
 import { RegistryPages, serveRegistry } from './registry-service.ts';
 import { StoreMaintenance } from './store-maintenance.ts';
@@ -87,8 +87,7 @@ export class StoreOwner implements Service {
   #damage: string | null = null;
   readonly #pages = new RegistryPages();
   readonly #commits = new CommitTimes();
-  #registryCalls = 0;
-  #surveyCalls = 0;
+  #laterCalls = 0;
   #drained: Promise<void> | null = null;
 
   constructor(options: StoreOwnerOptions) {
@@ -107,9 +106,7 @@ export class StoreOwner implements Service {
   }
 
   /** One sentence for users: what survives which failure. */
-  get durability(): string {
-    return durability;
-  }
+  readonly durability = durability;
 
   /** Connected processes: while there are some, outcomes may still arrive. */
   get clients(): number {
@@ -118,7 +115,7 @@ export class StoreOwner implements Service {
 
   /** Waiting requests. */
   inFlight(): number {
-    return this.#queue.length + this.#registryCalls + this.#surveyCalls;
+    return this.#queue.length + this.#laterCalls;
   }
 
   /** Opens the file (throws StoreFileRefused), then listens. */
@@ -269,8 +266,9 @@ export class StoreOwner implements Service {
       const answer = this.#unqueued[kind]?.(payload.json() as [string]);
       from.answer(id, kind, (w) => w.json(answer));
       from.flush();
-    } else if (kind === kinds.registry) this.#callRegistry(from, id, payload.json());
-    else if (kind === kinds.survey) this.#runSurvey(from, id, payload.json() as SurveyCall);
+    } else if (kind === kinds.registry) this.#answerLater(from, this.#callRegistry(from, id, payload.json()));
+    else if (kind === kinds.survey)
+      this.#answerLater(from, this.#runSurvey(from, id, payload.json() as SurveyCall));
     else {
       const work = readWork(kind, payload, from.capacities);
       this.#queue.push({ from, id, kind, bytes: payload.length, work });
@@ -397,49 +395,43 @@ export class StoreOwner implements Service {
     };
   }
 
-  #runSurvey(from: Connection, id: number, call: SurveyCall): void {
-    this.#surveyCalls += 1;
+  // Calls that are answered later
+
+  /** `work` never rejects: an exception, also one of writing the answer, is a bug, and this process must
+   *  end. */
+  #answerLater(from: Connection, work: Promise<void>): void {
+    this.#laterCalls += 1;
     from.countWaiting(1);
-    const answered = this.#surveys
-      .run(call)
-      .then(
-        (result) => from.answer(id, kinds.survey, (w) => w.json(result)),
-        (error: unknown) => {
-          if (!(error instanceof StoreError)) this.#reportFailure('store: survey failed', error);
-          const failed: StoreFailure = isDamage(error)
-            ? damaged
-            : { kind: 'not_stored', code: 'store_failed' };
-          const failure = error instanceof StoreError ? error.failure : failed;
-          from.answer(id, kinds.failed, (w) => failureCodec.write(w, failure));
-        },
-      )
-      .finally(() => {
+    work
+      .then(() => {
         from.flush();
-        this.#surveyCalls -= 1;
+        this.#laterCalls -= 1;
         from.countWaiting(-1);
-      });
-    // Writing the answer threw: a bug, and this process must end.
-    answered.catch((error) => this.#break(error));
+      })
+      .catch((error) => this.#break(error));
   }
 
-  // Registry
+  #runSurvey(from: Connection, id: number, call: SurveyCall): Promise<void> {
+    return this.#surveys.run(call).then(
+      (result) => from.answer(id, kinds.survey, (w) => w.json(result)),
+      (error: unknown) => {
+        if (!(error instanceof StoreError)) this.#reportFailure('store: survey failed', error);
+        from.answer(id, kinds.failed, (w) => failureCodec.write(w, failureOf(error)));
+      },
+    );
+  }
 
-  #callRegistry(from: Connection, id: number, call: unknown): void {
-    this.#registryCalls += 1;
-    from.countWaiting(1);
-    const done = serveRegistry(this.#options.registry, call, this.#pages).then((served) => {
-      if ('failure' in served) {
-        if (served.cause !== undefined) this.#options.log.error('store: registry call failed', served.cause);
-        from.answer(id, kinds.failed, (w) => failureCodec.write(w, served.failure));
-      } else from.answer(id, kinds.registry, (w) => writeResult(w, served));
-      const changed = 'changed' in served && served.changed;
-      for (const connection of changed ? this.#connections : []) connection.send(kinds.registryChanged);
-      for (const connection of changed ? this.#connections : [from]) connection.flush();
-      this.#registryCalls -= 1;
-      from.countWaiting(-1);
-    });
-    // serveRegistry never rejects: an exception here is a bug, and this process must end.
-    done.catch((error) => this.#break(error));
+  async #callRegistry(from: Connection, id: number, call: unknown): Promise<void> {
+    const served = await serveRegistry(this.#options.registry, call, this.#pages);
+    if ('failure' in served) {
+      if (served.cause !== undefined) this.#options.log.error('store: registry call failed', served.cause);
+      from.answer(id, kinds.failed, (w) => failureCodec.write(w, served.failure));
+      return;
+    }
+    from.answer(id, kinds.registry, (w) => writeResult(w, served));
+    if (!served.changed) return;
+    for (const connection of this.#connections) connection.send(kinds.registryChanged);
+    for (const connection of this.#connections) connection.flush();
   }
 
   // Handover

@@ -38,7 +38,7 @@ import type {
   TopicCapacity,
   When,
 } from '../../../ports/job-store.ts';
-import type { StoreFailure } from '../../../ports/store-error.ts';
+import { isFailure, type StoreFailure } from '../../../ports/store-error.ts';
 import type { MethodsOf, VerbsWith } from '../../../ports/store-verbs.ts';
 import { endBatches, pushBatches } from '../../batches.ts';
 import { packFirstAttempt } from '../../first-attempt.ts';
@@ -164,7 +164,7 @@ const lastStates = ['dead', ...endCodes] as const;
 
 export const pushOutcomeCodec: Codec<PushOutcome> = {
   write(w, outcome) {
-    if (outcome.kind === 'not_stored' || outcome.kind === 'unknown') {
+    if (isFailure(outcome)) {
       failureCodec.write(w.u8(failedItem), outcome);
       return;
     }
