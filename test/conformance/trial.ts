@@ -19,6 +19,7 @@ import type {
 import { limits } from '../../src/core/limits.ts';
 import type * as port from '../../src/ports/job-store.ts';
 import type { SteppedClock } from '../support/stepped-clock.ts';
+import { until } from '../support/until.ts';
 import { inDumpOrder, type OpenStore, type StateDump, type StoreUnderTest } from './store-under-test.ts';
 
 /** One fact about a store. */
@@ -393,6 +394,20 @@ export class Trial {
     expect(await this.unchanged(() => this.bury(job))).toEqual(lost);
     expect(await this.unchanged(() => this.release(job))).toEqual(lost);
   }
+}
+
+/** Runs an examination to its end. */
+export async function examined(
+  { admin }: Pick<port.Store, 'admin'>,
+  how?: 'relinks',
+): Promise<port.Examination> {
+  expect(await admin.startFsck(how)).toBe('started');
+  const work = await until('it to be examined', async () => {
+    const state = await admin.fsck();
+    return state.kind === 'running' ? null : state;
+  });
+  if (work.kind !== 'done') throw new Error(JSON.stringify(work));
+  return work.result;
 }
 
 export function only<T>(items: readonly T[]): T {

@@ -4,21 +4,20 @@ import { Redis } from 'ioredis';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
 import { SourceRedis } from '../../src/cli/import/source-redis.ts';
-import { whyNotWorking } from '../../src/store/redis/calls/admin.ts';
+import { whyNotWorking } from '../../src/store/redis/calls/health.ts';
 import { jobOf } from '../conformance/trial.ts';
-import { openOn } from '../support/redis-store.ts';
+import { openedOn } from '../support/redis-store.ts';
 import { startScriptedRedis } from '../support/scripted-redis.ts';
 import { lacks, owned } from '../support/services.ts';
 import { until } from '../support/until.ts';
 
 async function openAt(server: RedisServer, url: string) {
-  const opened = await openOn(server, { url });
-  await owned('test', Promise.resolve({ stop: () => opened.close() }));
-  const push = async (id: string) => (await opened.store.jobs.push([jobOf(id)]))[0];
+  const { under } = await openedOn(server, { url });
+  const push = async (id: string) => (await under.store.jobs.push([jobOf(id)]))[0];
   /** the store accepts a push again */
   const untilStored = (id: string) =>
     until('a push is stored', async () => (await push(id))?.kind === 'stored', { everyMs: 50 });
-  return { ...opened, push, untilStored };
+  return { ...under, push, untilStored };
 }
 
 /** the database → keys */

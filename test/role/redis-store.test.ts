@@ -3,7 +3,7 @@
 
 import type { Redis } from 'ioredis';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { startRedis } from '../../scripts/services/redis.ts';
 import type { JobKey, ReservedJob } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import { tickId } from '../../src/core/tick-id.ts';
@@ -16,23 +16,36 @@ import { bucketOf, keysOf } from '../../src/store/redis/scripts/keys.ts';
 import { composeScripts, type ScriptName, scriptNames } from '../../src/store/redis/scripts/scripts.ts';
 import type { Arg, Shards } from '../../src/store/redis/shard/shards.ts';
 import { type Log, silentLog } from '../../src/telemetry/log.ts';
-import { attemptOf, editOf, farOffMs, jobOf, owner, request, Trial, within } from '../conformance/trial.ts';
+import {
+  attemptOf,
+  editOf,
+  examined,
+  farOffMs,
+  jobOf,
+  owner,
+  request,
+  type Trial,
+  within,
+} from '../conformance/trial.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
-import { allKeys, type OpenedRedis, oneShard, openEmpty, openOn, snapshot } from '../support/redis-store.ts';
+import {
+  allKeys,
+  type OneShardOptions,
+  oneShard,
+  openedEmpty,
+  openedOn,
+  openOn,
+  snapshot,
+} from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
 import { until } from '../support/until.ts';
 
 const attempt = attemptOf({ failures: 0 });
 
-async function opened(
-  more: Parameters<typeof openEmpty>[1] = {},
-  config: readonly string[] = [],
-): Promise<{ server: RedisServer; under: OpenedRedis; trial: Trial }> {
+async function opened(more: OneShardOptions = {}, config: readonly string[] = []) {
   const server = await owned('test', startRedis({ config }));
-  const under = await openEmpty(server, more);
-  await owned('test', Promise.resolve({ stop: () => under.close() }));
-  return { server, under, trial: new Trial(under) };
+  return { server, ...(await openedEmpty(server, more)) };
 }
 
 const tick = (n: number) => tickId('s', Date.UTC(2030, 0, 1) + n * 1_000);
@@ -285,14 +298,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     const { under, trial } = await opened();
     const when = { at: Date.now() + 3_600_000 };
     await trial.jobs.push(['1', '2', '3'].map((id) => jobOf(id, { when })));
-    const problems = async () => {
-      await under.store.admin.startFsck();
-      const work = await until('it to be examined', async () => {
-        const state = await under.store.admin.fsck();
-        return state.kind === 'done' ? state : null;
-      });
-      return work.result.problems;
-    };
+    const problems = async () => (await examined(trial)).problems;
     expect(await problems()).toEqual([]);
     await trial.cancel({ topic: 't', id: '1' });
     expect(await problems()).toEqual([]);
@@ -350,11 +356,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     await under.raw.zrem('{dq:0}:l', head as Buffer);
     await under.raw.del('{dq:0}:b');
     await under.raw.hset('{dq:0}:p', Buffer.from('00000100', 'hex'), '{}');
-    await under.store.admin.startFsck();
-    const found = await until('it to be examined', async () => {
-      const state = await under.store.admin.fsck();
-      return state.kind === 'done' ? state.result.problems : null;
-    });
+    const { problems: found } = await examined(trial);
     expect(found.map(({ what, count }) => [what, count])).toEqual([
       ['jobs in the wrong set for their state', 1],
       ['jobs without a body', 2],
@@ -542,7 +544,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     // The remedy works on the open connection.
     await server.ask('FLUSHALL');
     await until('it is in use', () => stranger.shard.isReady);
-    expect(stranger.shard.foreign).toBeNull();
+    expect(stranger.shard.server.foreign).toBeNull();
     await stranger.close();
   });
 
@@ -723,9 +725,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     const server = await owned('test', startRedis());
     await server.ask('ACL', 'SETUSER', 'dq', 'on', '>pw', '~{dq:*', 'resetchannels', '+@all');
     const url = server.url.replace('//', '//dq:pw@');
-    const under = await openEmpty(server, { url });
-    await owned('test', Promise.resolve({ stop: () => under.close() }));
-    const trial = new Trial(under);
+    const { trial } = await openedEmpty(server, { url });
     await trial.push('later', { when: { delayMs: 60_000 } });
     await trial.push('now');
     expect(await trial.reserve(request(5))).toHaveLength(1);
@@ -735,8 +735,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     const server = await owned('test', startRedis());
     await server.ask('ACL', 'SETUSER', 'dq', 'on', '>pw', '~{dq:*', '&*', '+@all', '-flushall', '-hdel');
     const { log, errors } = hearing();
-    const under = await openOn(server, { url: server.url.replace('//', '//dq:pw@'), log });
-    await owned('test', Promise.resolve({ stop: () => under.close() }));
+    const { under } = await openedOn(server, { url: server.url.replace('//', '//dq:pw@'), log });
     expect(await under.store.jobs.push([jobOf('1')])).toEqual([{ kind: 'not_stored', code: 'redis_denied' }]);
     const denial = 'denies its user dq HDEL, which dq needs: ACL SETUSER dq +hdel';
     expect(errors).toEqual([`Redis ${denial}`]);
@@ -751,15 +750,13 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     const server = await owned('test', startRedis());
     await server.ask('ACL', 'SETUSER', 'dq', 'on', '>pw', '~{dq:*', '&*', '+@all');
     const { log, errors } = hearing();
-    const under = await openEmpty(server, { url: server.url.replace('//', '//dq:pw@'), log });
-    await owned('test', Promise.resolve({ stop: () => under.close() }));
-    const trial = new Trial(under);
+    const { under, trial } = await openedEmpty(server, { url: server.url.replace('//', '//dq:pw@'), log });
     await trial.push('1');
     await server.ask('ACL', 'SETUSER', 'dq', '-zadd', '-zrem');
     expect(await trial.tryPush('2')).toEqual({ kind: 'unknown', code: 'redis_script_failed' });
     const half = await allKeys(under.raw);
     const denial = /^denies its user dq ZADD, ZREM, which dq needs: ACL SETUSER dq \+zadd \+zrem$/;
-    await until('it to be named', () => denial.test(under.shard.denial ?? ''));
+    await until('it to be named', () => denial.test(under.shard.server.denial ?? ''));
     expect(await trial.tryPush('3')).toEqual({ kind: 'not_stored', code: 'redis_denied' });
     expect(await trial.jobs.cancel([{ topic: 't', id: '1' }])).toEqual([
       { kind: 'not_stored', code: 'redis_denied' },
@@ -780,8 +777,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
       startRedis({ config: ['rename-command HSCAN ""', 'rename-command ZCOUNT zz'] }),
     );
     const { log, errors } = hearing();
-    const under = await openOn(server, { log });
-    await owned('test', Promise.resolve({ stop: () => under.close() }));
+    const { under } = await openedOn(server, { log });
     expect(await under.store.jobs.push([jobOf('1')])).toEqual([{ kind: 'not_stored', code: 'redis_denied' }]);
     expect(errors).toEqual([expect.stringMatching(/^Redis has no command HSCAN, ZCOUNT, .*rename-command/)]);
     expect(await allKeys(under.raw)).toEqual({});
@@ -823,8 +819,7 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
       return answer.includes('LOADING');
     };
     await until('it to load', isLoading);
-    const under = await openOn(server);
-    await owned('test', Promise.resolve({ stop: () => under.close() }));
+    const { under } = await openedOn(server);
     expect(await isLoading()).toBe(true);
     expect(await under.store.jobs.push([jobOf('1')])).toMatchObject([{ kind: 'not_stored' }]);
     await server.ask('CONFIG', 'SET', 'key-load-delay', '0');

@@ -2,6 +2,7 @@
 // reads the keys themselves.
 
 import { Redis } from 'ioredis';
+import { onTestFinished } from 'vitest';
 import type { RedisServer } from '../../scripts/services/redis.ts';
 import type { EndedJob } from '../../src/core/job.ts';
 import { filled } from '../../src/core/shard-list.ts';
@@ -25,6 +26,7 @@ import {
   type StateDump,
   type StoreUnderTest,
 } from '../conformance/store-under-test.ts';
+import { Trial } from '../conformance/trial.ts';
 import type { SteppedClock } from './stepped-clock.ts';
 
 /** Replaces the clock part of the scripts: reads the time from a key of the bucket. */
@@ -125,6 +127,17 @@ export async function openEmpty(server: RedisServer, more: OneShardOptions = {})
   raw.disconnect();
   return openOn(server, more);
 }
+
+/** A store that closes with the running test. */
+async function closedWithTest(opening: Promise<OpenedRedis>) {
+  const under = await opening;
+  onTestFinished(() => under.close());
+  return { under, trial: new Trial(under), raw: under.raw };
+}
+export const openedOn = (server: RedisServer, more: OneShardOptions = {}) =>
+  closedWithTest(openOn(server, more));
+export const openedEmpty = (server: RedisServer, more: OneShardOptions = {}) =>
+  closedWithTest(openEmpty(server, more));
 
 /** Empties the masters of a group first. */
 export async function openGroup(

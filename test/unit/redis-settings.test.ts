@@ -184,7 +184,7 @@ describe('redis addresses', () => {
 });
 
 describe('durability of Redis', () => {
-  const base = { maxmemoryPolicy: 'noeviction', maxmemory: '0', save: '3600 1' };
+  const base = { 'maxmemory-policy': 'noeviction', maxmemory: '0', save: '3600 1' };
   it.each([
     [{ ...base, appendonly: 'yes', appendfsync: 'always' }, /always: survives kill -9/],
     [{ ...base, appendonly: 'yes', appendfsync: 'everysec' }, /everysec: .* up to 2 s/],
@@ -201,8 +201,8 @@ describe('durability of Redis', () => {
     expect(redisDurabilityOf(always).warnings).toEqual([]);
     expect(redisDurabilityOf({ ...base, appendonly: 'no' }).warnings).toEqual([]);
     for (const [settings, advice] of [
-      [{ ...always, maxmemoryPolicy: 'allkeys-lru' }, 'set noeviction'],
-      [{ ...always, maxmemoryPolicy: 'volatile-ttl' }, 'set noeviction'],
+      [{ ...always, 'maxmemory-policy': 'allkeys-lru' }, 'set noeviction'],
+      [{ ...always, 'maxmemory-policy': 'volatile-ttl' }, 'set noeviction'],
       [{ ...base, save: '', appendonly: 'no' }, 'set appendonly yes'],
     ] as const)
       expect(redisDurabilityOf(settings).warnings).toEqual([expect.stringContaining(advice)]);

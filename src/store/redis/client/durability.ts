@@ -1,33 +1,16 @@
 // Describes in one sentence what the server's configuration survives, and warns of dangerous settings. Never
 // changes one. The warnings name no loss: with a journal there is none (core/durability.ts).
 
+import { inBatches } from '../../../core/lists.ts';
 import type { StoreHealth } from '../../../ports/job-store.ts';
 import type { ShardInfo } from '../../../ports/shard-servers.ts';
 
-export interface ServerSettings {
-  readonly appendonly?: string | undefined;
-  readonly appendfsync?: string | undefined;
-  readonly save?: string | undefined;
-  readonly maxmemoryPolicy?: string | undefined;
-  readonly maxmemory?: string | undefined;
-}
-
 export const settingNames = ['appendonly', 'appendfsync', 'save', 'maxmemory', 'maxmemory-policy'] as const;
+export type ServerSettings = Readonly<Partial<Record<(typeof settingNames)[number], string>>>;
 
 /** `flat`: reply to CONFIG GET, names and values in turn */
-export function readSettings(flat: readonly string[]): ServerSettings {
-  const value = (name: (typeof settingNames)[number]) => {
-    const at = flat.indexOf(name);
-    return at < 0 ? undefined : flat[at + 1];
-  };
-  return {
-    appendonly: value('appendonly'),
-    appendfsync: value('appendfsync'),
-    save: value('save'),
-    maxmemory: value('maxmemory'),
-    maxmemoryPolicy: value('maxmemory-policy'),
-  };
-}
+export const readSettings = (flat: readonly string[]): ServerSettings =>
+  Object.fromEntries(inBatches(flat, 2));
 
 /** null: unreadable (CONFIG is denied, or the server is unavailable) */
 export function redisDurabilityOf(
@@ -36,12 +19,12 @@ export function redisDurabilityOf(
   if (settings === null)
     return { durability: 'Redis, of unknown durability: its configuration cannot be read', warnings: [] };
   const warnings: string[] = [];
-  const { maxmemoryPolicy, maxmemory = '0', appendonly, appendfsync } = settings;
-  if (maxmemoryPolicy !== 'noeviction' && maxmemoryPolicy !== undefined)
+  const { 'maxmemory-policy': policy, maxmemory = '0', appendonly, appendfsync } = settings;
+  if (policy !== 'noeviction' && policy !== undefined)
     warnings.push(
       maxmemory === '0'
-        ? `maxmemory-policy is ${maxmemoryPolicy}: with a maxmemory, Redis would delete jobs; set noeviction`
-        : `maxmemory-policy is ${maxmemoryPolicy}: Redis deletes jobs when it is full; set noeviction`,
+        ? `maxmemory-policy is ${policy}: with a maxmemory, Redis would delete jobs; set noeviction`
+        : `maxmemory-policy is ${policy}: Redis deletes jobs when it is full; set noeviction`,
     );
   if (appendonly !== 'yes') {
     const snapshots = settings.save !== '';

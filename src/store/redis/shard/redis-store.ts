@@ -9,10 +9,11 @@ import { idAt, noShards, placesOf, type ShardList, type ShardRecord } from '../.
 import type { Hint, Partition, PushJob, Store, StoreHealth } from '../../../ports/job-store.ts';
 import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
 import { storeLimits } from '../../limits.ts';
-import { adminCalls, type FileBackups, healthOfAll } from '../calls/admin.ts';
+import { adminCalls, type FileBackups } from '../calls/admin.ts';
 import { alertCalls } from '../calls/alerts.ts';
 import { deadCalls } from '../calls/dead.ts';
 import { arrivalCalls, healingCalls } from '../calls/healing.ts';
+import { healthOfAll } from '../calls/health.ts';
 import { historyCalls } from '../calls/history.ts';
 import { jobCalls } from '../calls/jobs.ts';
 import { surveyCalls } from '../calls/surveys.ts';
@@ -156,8 +157,8 @@ export class RedisStore implements Shards {
 
   /** The first shard that was reached and belongs to another store, with the reason; null = there is none. */
   get foreign(): string | null {
-    const first = this.#shards.find(({ foreign }) => foreign !== null);
-    return first === undefined ? null : `${first.name}: ${first.foreign}`;
+    const first = this.#shards.find(({ server }) => server.foreign !== null);
+    return first === undefined ? null : `${first.name}: ${first.server.foreign}`;
   }
 
   /** INFO server, of every shard that answers. */

@@ -10,8 +10,7 @@ import { StoreError } from '../../../ports/store-error.ts';
 import { randomBytes, sleep } from '../../../runtime/time.ts';
 import { within } from '../../../runtime/timeout.ts';
 import { silentLog } from '../../../telemetry/log.ts';
-import { whyNotWorking } from '../calls/admin.ts';
-import { infoOf } from '../calls/server-info.ts';
+import { infoOf, whyNotWorking } from '../calls/health.ts';
 import { beginToConnect, type ConnectionEvents, closeClient, createClient } from '../client/connection.ts';
 import { isDenied } from '../client/failures.ts';
 import { rightsOf } from '../client/rights.ts';
@@ -64,15 +63,16 @@ export function shardServers(store: RedisStore, options: Options): ShardServers 
 async function identified(shard: Shard): Promise<Identified> {
   try {
     await shard.start();
-    if (shard.foreign !== null) return { kind: 'refused', code: 'foreign_marker', reason: shard.foreign };
+    const { foreign } = shard.server;
+    if (foreign !== null) return { kind: 'refused', code: 'foreign_marker', reason: foreign };
     const tooOld = whyTooOld(String(await shard.command('INFO', 'server')));
     if (tooOld !== null) return { kind: 'refused', code: 'redis_unsupported', reason: tooOld };
     const { jobs, list } = await holdsOf(shard, 0);
-    return { kind: 'ours', id: shard.id, jobs, list };
+    return { kind: 'ours', id: shard.server.shardId, jobs, list };
   } catch (error) {
     if (!(error instanceof StoreError)) throw error;
     const { code } = error.failure;
-    return { kind: 'away', code, reason: shard.errorText ?? code };
+    return { kind: 'away', code, reason: shard.server.errorText ?? code };
   }
 }
 

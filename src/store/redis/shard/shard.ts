@@ -118,9 +118,9 @@ export class Shard {
     });
   }
 
-  /** '' until the marker was read */
-  get id(): string {
-    return this.#ownership.shardId;
+  /** Whether it is ours, and why it does not work. */
+  get server(): Pick<Ownership, 'shardId' | 'foreign' | 'errorText' | 'denial'> {
+    return this.#ownership;
   }
 
   get name(): string {
@@ -174,22 +174,6 @@ export class Shard {
 
   get #listNumber(): number {
     return this.#options.listNumber?.() ?? 0;
-  }
-
-  /** Why the server is not ours, with the remedy; null = it is ours, or was not reached. */
-  get foreign(): string | null {
-    return this.#ownership.foreign;
-  }
-
-  /** The error text of the server or the system; null = it works, or gave no error. */
-  get errorText(): string | null {
-    return this.#ownership.errorText;
-  }
-
-  /** Which rights its user lacks, with the remedy, as the end of a sentence about the server; null = none is
-   *  known. */
-  get denial(): string | null {
-    return this.#ownership.denial;
   }
 
   /** Resolves after the first attempt, successful or not. An unavailable server is tried again for ever;
