@@ -5,13 +5,13 @@ import { describe, expect, it } from 'vitest';
 import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
 import { memoryDirectory, openSqliteStore, type SqliteStore } from '../support/sqlite-store.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
-import { until } from '../support/until.ts';
 import { words } from '../support/words.ts';
 import { Model } from './model.ts';
 import { openModelStore } from './model-store.ts';
 import { alter } from './mutants/mutant.ts';
 import { SideBySide } from './random-operations.ts';
 import type { StoreUnderTest } from './store-under-test.ts';
+import { examined } from './trial.ts';
 
 const seed = Number(process.env['DQ_SEED'] ?? Date.now() % 1_000_000_007);
 const operations = Number(process.env['DQ_STORE_OPERATIONS'] ?? 6_000);
@@ -53,9 +53,7 @@ describe('random operations', () => {
       for (let life = 0; life < lives || (unseen().length > 0 && life < 4 * lives); life += 1) {
         await both.run(operations / lives, tested);
         await both.emptyReady(tested);
-        await tested.store.admin.startFsck();
-        await until('it to be examined', async () => (await tested.store.admin.fsck()).kind !== 'running');
-        expect(await tested.store.admin.fsck()).toMatchObject({ kind: 'done', result: { problems: [] } });
+        expect((await examined(tested.store)).problems).toEqual([]);
         await tested.close();
         tested = underTest(await open());
         // The store skips numbers that a power cut may have undone: as many as chance decides.

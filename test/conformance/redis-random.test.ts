@@ -14,17 +14,14 @@ import { until } from '../support/until.ts';
 import { Model } from './model.ts';
 import { openModelStore } from './model-store.ts';
 import { SideBySide } from './random-operations.ts';
+import { examined } from './trial.ts';
 
 const seed = Number(process.env['DQ_SEED'] ?? Date.now() % 1_000_000_007);
 const operations = Number(process.env['DQ_STORE_OPERATIONS'] ?? 1_500);
 
 const quiet = { hints: false, plainPolls: false };
 
-async function isWhole({ store }: OpenedRedis): Promise<void> {
-  await store.admin.startFsck();
-  await until('it to be examined', async () => (await store.admin.fsck()).kind !== 'running');
-  expect(await store.admin.fsck()).toMatchObject({ kind: 'done', result: { problems: [] } });
-}
+const isWhole = async ({ store }: OpenedRedis) => expect((await examined(store)).problems).toEqual([]);
 
 /** The same store with its calls in turn: with a copy of the rings a reserve may take two scripts, and other
  *  calls of the same moment would run between them, while the model runs each call as a whole. */

@@ -14,9 +14,18 @@ import { MovingStore } from '../../src/store/moving-store.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { Mover } from '../../src/upkeep/mover.ts';
-import { attemptOf, editOf, farOffMs, jobOf, newContent, request, Trial } from '../conformance/trial.ts';
+import {
+  attemptOf,
+  editOf,
+  examined,
+  farOffMs,
+  jobOf,
+  newContent,
+  request,
+  Trial,
+} from '../conformance/trial.ts';
 import { type JumpingTime, useJumpingTime } from '../support/jumping-time.ts';
-import { type OneShardOptions, openEmpty } from '../support/redis-store.ts';
+import { type OneShardOptions, openedEmpty } from '../support/redis-store.ts';
 import { lacks, owned, workerRedis } from '../support/services.ts';
 import { openSqliteStore, type SqliteStore, temporaryDirectory } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
@@ -47,8 +56,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     const lease = await fill(before);
     await before.close();
     const source = await leavingStore(directory);
-    const under = await openEmpty(server, more);
-    await owned('test', Promise.resolve({ stop: () => under.close() }));
+    const { under } = await openedEmpty(server, more);
     const { arrivals } = under.store;
     if (arrivals === undefined) throw new Error('no arrivals');
     const { store, leaving } = source.client;
@@ -146,12 +154,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     });
   }
 
-  async function sound({ admin }: Trial): Promise<void> {
-    await admin.startFsck();
-    let state = await admin.fsck();
-    while (state.kind === 'running') state = await admin.fsck();
-    expect(state).toMatchObject({ kind: 'done', result: { problems: [] } });
-  }
+  const sound = async (trial: Trial) => expect((await examined(trial)).problems).toEqual([]);
 
   it('moves each job with all its members, and ends when the last lease is over', async () => {
     const { time, under, source, moving, mover, lease, trial } = await opened();

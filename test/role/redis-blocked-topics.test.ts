@@ -3,26 +3,18 @@
 import type { Redis } from 'ioredis';
 import { describe, expect, it } from 'vitest';
 import { Dice } from '../../scripts/dice.ts';
-import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
+import { startRedis } from '../../scripts/services/redis.ts';
 import { type Priority, priorities } from '../../src/core/job.ts';
 import { CapacityBase, LayeredCapacities, type TopicCapacities } from '../../src/core/layered-capacities.ts';
 import type { TopicCapacity } from '../../src/ports/job-store.ts';
 import { redisLimits } from '../../src/store/redis/limits.ts';
-import { jobOf, owner, Trial } from '../conformance/trial.ts';
-import { type OpenedRedis, openEmpty, openOn } from '../support/redis-store.ts';
+import { jobOf, owner, type Trial } from '../conformance/trial.ts';
+import { type OneShardOptions, openedEmpty, openedOn } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
 
-async function opened(more: Parameters<typeof openEmpty>[1] = {}) {
+async function opened(more: OneShardOptions = {}) {
   const server = await owned('test', startRedis());
-  const under = await openEmpty(server, more);
-  await owned('test', Promise.resolve({ stop: () => under.close() }));
-  return { server, under, trial: new Trial(under) };
-}
-
-async function another(server: RedisServer): Promise<Trial> {
-  const under: OpenedRedis = await openOn(server);
-  await owned('test', Promise.resolve({ stop: () => under.close() }));
-  return new Trial(under);
+  return { server, ...(await openedEmpty(server, more)) };
 }
 
 const leaseMs = 60_000;
@@ -81,35 +73,13 @@ describe.skipIf(await lacks('redis'))('topics without capacity', () => {
     expect(await take()).toEqual([]);
   });
 
-  it('reserve: a topic that leaves the over-layer gets the base capacity', async () => {
-    const { trial } = await opened();
-    const paused = names(300);
-    const base = new CapacityBase(new Map([...blocked(paused), ['open', { room: 5, leaseMs }]]));
-    const take = async (over: Record<string, number>) => {
-      const rooms = Object.entries(over).map(([topic, room]) => [topic, { room, leaseMs }] as const);
-      const jobs = await reserve(trial, new LayeredCapacities(base, new Map(rooms)));
-      return jobs.map(({ topic, id }) => `${topic} ${id}`);
-    };
-    await pushAll(trial, paused);
-    expect(await take({})).toEqual([]);
-    expect(await take({ paused7: 1 })).toEqual(['paused7 1']);
-    for (const topic of ['paused7', 'open', 'unnamed']) await trial.push('2', { topic });
-    expect(await take({ open: 0, unnamed: 0 })).toEqual([]);
-    expect(await take({ paused200: 1, open: 0 })).toEqual(['paused200 1', 'unnamed 2']);
-    expect(await take({})).toEqual(['open 2']);
-    expect(await take({})).toEqual([]);
-    const fewer = new CapacityBase(blocked(paused.filter((topic) => topic !== 'paused7')));
-    const resumed = await reserve(trial, new LayeredCapacities(fewer, new Map()));
-    expect(resumed.map(({ topic, id }) => `${topic} ${id}`)).toEqual(['paused7 2']);
-  });
-
   it('reserve: a topic paused for one notifier is served by another', async () => {
     const { server, trial } = await opened();
     const paused = names(100);
     await pushAll(trial, paused);
     expect(await reserve(trial, blocked(paused))).toEqual([]);
     const rest = paused.filter((name) => name !== 'paused50');
-    const other = await another(server);
+    const { trial: other } = await openedOn(server);
     expect((await reserve(other, blocked(rest))).map(({ topic }) => topic)).toEqual(['paused50']);
     // It has left the ring meanwhile.
     expect(await reserve(trial, blocked(rest))).toEqual([]);

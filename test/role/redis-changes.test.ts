@@ -6,9 +6,9 @@ import type { Changed, ChangedJob } from '../../src/core/job-change.ts';
 import { limits } from '../../src/core/limits.ts';
 import type { OnChanged } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
-import { farOffMs, jobOf, owner, Trial } from '../conformance/trial.ts';
-import { openEmpty } from '../support/redis-store.ts';
-import { lacks, owned, workerRedis } from '../support/services.ts';
+import { farOffMs, jobOf, owner, type Trial } from '../conformance/trial.ts';
+import { openedEmpty } from '../support/redis-store.ts';
+import { lacks, workerRedis } from '../support/services.ts';
 import { words } from '../support/words.ts';
 
 const place = `${'5a'.repeat(8)}:0`;
@@ -20,11 +20,7 @@ const attempt: AttemptRecord = {
 describe.skipIf(await lacks('redis'))('Redis store, changes', async () => {
   const server = await workerRedis();
 
-  async function opened(): Promise<Trial> {
-    const under = await openEmpty(server, { writer: '7.9' });
-    await owned('test', Promise.resolve({ stop: () => under.close() }));
-    return new Trial(under);
-  }
+  const opened = async () => (await openedEmpty(server, { writer: '7.9' })).trial;
 
   const changeOf = (outcome: object | undefined): Changed => {
     const { change } = (outcome ?? {}) as { readonly change?: Changed };
@@ -149,9 +145,7 @@ describe.skipIf(await lacks('redis'))('Redis store, changes', async () => {
   });
 
   it('a shard that leaves the list during a call: its outcomes name their changes', async () => {
-    const under = await openEmpty(server, { writer: '7.9' });
-    await owned('test', Promise.resolve({ stop: () => under.close() }));
-    const trial = new Trial(under);
+    const { under, trial } = await openedEmpty(server, { writer: '7.9' });
     const keys = ['a', 'b', 'c'].map((id) => ({ topic: 't', id }));
     for (const { id } of keys) await trial.buried(id);
     // The reply arrives, and before it is read the shard list changes.
@@ -167,9 +161,7 @@ describe.skipIf(await lacks('redis'))('Redis store, changes', async () => {
   });
 
   it('without a writer: names no change, and an ack draws no number', async () => {
-    const under = await openEmpty(server);
-    await owned('test', Promise.resolve({ stop: () => under.close() }));
-    const plain = new Trial(under);
+    const { under, trial: plain } = await openedEmpty(server);
     const job = await plain.reserved('a');
     const before = await under.raw.hget('{dq:0}:n', 'seq');
     expect(await under.store.jobs.ack([{ ...job, attempt: null }])).toEqual([{ kind: 'acked' }]);

@@ -4,7 +4,7 @@ import type { Store, StoreHealth } from '../../src/ports/job-store.ts';
 import { IncidentFiles } from '../../src/process/incident-files.ts';
 import { createUpkeep } from '../../src/upkeep/upkeep.ts';
 import { testDirectory } from '../support/directory.ts';
-import { openEmpty } from '../support/redis-store.ts';
+import { openedEmpty } from '../support/redis-store.ts';
 import { lacks, owned } from '../support/services.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
 import { until } from '../support/until.ts';
@@ -14,8 +14,7 @@ const safe = ['appendonly yes', 'appendfsync everysec'];
 
 async function redisStore(config: readonly string[] = safe) {
   const server = await owned('test', startRedis({ config }));
-  const under = await openEmpty(server);
-  await owned('test', Promise.resolve({ stop: () => under.close() }));
+  const { under } = await openedEmpty(server);
   return { server, store: under.store, raw: under.raw };
 }
 

@@ -8,9 +8,9 @@ import { readSafe } from '../../src/core/stored-codes.ts';
 import type { Store } from '../../src/ports/job-store.ts';
 import { bucketOf, prefixOf } from '../../src/store/redis/scripts/keys.ts';
 import { cancelJob } from '../../src/use-cases/move-job.ts';
-import { farOffMs, jobOf, Trial } from '../conformance/trial.ts';
-import { type OpenedRedis, openEmpty, openOn, snapshot } from '../support/redis-store.ts';
-import { lacks, owned, workerRedis } from '../support/services.ts';
+import { farOffMs, jobOf } from '../conformance/trial.ts';
+import { openedEmpty, openedOn, snapshot } from '../support/redis-store.ts';
+import { lacks, workerRedis } from '../support/services.ts';
 import { SteppedClock } from '../support/stepped-clock.ts';
 import { until } from '../support/until.ts';
 import { ids } from './rig.ts';
@@ -21,12 +21,6 @@ const restoring = { kind: 'not_stored', code: 'restoring' };
 describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', async () => {
   const server = await workerRedis();
 
-  async function owning(opening: Promise<OpenedRedis>): Promise<OpenedRedis> {
-    const under = await opening;
-    await owned('test', Promise.resolve({ stop: () => under.close() }));
-    return under;
-  }
-
   const noteOf = async (raw: Redis) => {
     const text = await raw.hget(meta, 'heal');
     const [from, id, phase] = (text ?? '').split(' ');
@@ -35,8 +29,7 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', as
 
   /** Job `old` is there; jobs `lost` and `leased`, which was reserved, are lost. */
   async function wentBack() {
-    const under = await owning(openEmpty(server, { writer: '7.1' }));
-    const trial = new Trial(under);
+    const { under, trial } = await openedEmpty(server, { writer: '7.1' });
     const old = await trial.push('old', { when: { delayMs: farOffMs } });
     const back = await snapshot(under.raw);
     const leased = await trial.reserved('leased');
@@ -46,8 +39,7 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', as
   }
 
   it('without a loss there is no note', async () => {
-    const under = await owning(openEmpty(server, { writer: '7.1' }));
-    const trial = new Trial(under);
+    const { under, trial } = await openedEmpty(server, { writer: '7.1' });
     const job = await trial.reserved('a');
     await under.store.jobs.ack([{ ...job, attempt: null }]);
     await trial.push('b');
@@ -68,8 +60,7 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', as
 
   it('the note has a number above the lost ones, also after the clock was set back', async () => {
     const clock = new SteppedClock();
-    const under = await owning(openEmpty(server, { writer: '7.1', clock }));
-    const trial = new Trial(under);
+    const { under, trial } = await openedEmpty(server, { writer: '7.1', clock });
     await trial.push('old');
     const back = await snapshot(under.raw);
     await clock.skip(3_600_000);
@@ -172,8 +163,7 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', as
   });
 
   it('cancel and purge of a live job: its entry has the number of the end, with or without a note', async () => {
-    const under = await owning(openEmpty(server, { writer: '7.1' }));
-    const trial = new Trial(under);
+    const { under, trial } = await openedEmpty(server, { writer: '7.1' });
     const { version } = await trial.push('a');
     const [cancelled] = await trial.jobs.cancel([{ topic: 't', id: 'a' }], 'done');
     const { version: buried } = await trial.buried('b');
@@ -259,8 +249,7 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', as
 
   it('reserve: a clock set back neither ends a hold nor extends it beyond 60 s', async () => {
     const clock = new SteppedClock();
-    const under = await owning(openEmpty(server, { writer: '7.1', clock }));
-    const trial = new Trial(under);
+    const { under, trial } = await openedEmpty(server, { writer: '7.1', clock });
     await trial.push('old');
     const back = await snapshot(under.raw);
     await trial.push('lost');
@@ -278,8 +267,7 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', as
 
   it('reserve: a note without a hold, as of another build, holds the jobs for 60 s', async () => {
     const clock = new SteppedClock();
-    const under = await owning(openEmpty(server, { writer: '7.1', clock }));
-    const trial = new Trial(under);
+    const { under, trial } = await openedEmpty(server, { writer: '7.1', clock });
     const { version } = await trial.push('ready');
     await under.raw.hset(meta, 'heal', `1 ${version} ends`);
     const isHeld = async () => (await trial.jobs.reserve(0, trialRequest)).isHealing === true;
@@ -292,8 +280,7 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', as
 
   it('hold: shortens no hold, except one of a clock that was set back', async () => {
     const clock = new SteppedClock();
-    const under = await owning(openEmpty(server, { writer: '7.1', clock }));
-    const trial = new Trial(under);
+    const { under, trial } = await openedEmpty(server, { writer: '7.1', clock });
     const { version } = await trial.push('ready');
     const { healing } = under.store;
     const [partition] = trial.jobs.partitions();
@@ -314,7 +301,7 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', as
   it('a process without a journal keeps to the note of others', async () => {
     const { under, trial } = await wentBack();
     await trial.push('next');
-    const plain = await owning(openOn(server));
+    const { under: plain } = await openedOn(server);
     await expect(plain.store.jobs.get({ topic: 't', id: 'lost' })).rejects.toMatchObject({
       failure: restoring,
     });
@@ -326,10 +313,8 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', as
   });
 
   it('several writers: the note covers the oldest loss', async () => {
-    const under = await owning(openEmpty(server, { writer: '7.1' }));
-    const other = await owning(openOn(server, { writer: '8.2' }));
-    const mine = new Trial(under);
-    const theirs = new Trial(other);
+    const { under, trial: mine } = await openedEmpty(server, { writer: '7.1' });
+    const { trial: theirs } = await openedOn(server, { writer: '8.2' });
     const first = await theirs.push('b1');
     const second = await mine.push('a1');
     const back = await snapshot(under.raw);
@@ -364,8 +349,7 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', as
 
   it('an emptied server: also where this process has changed jobs in some buckets only', async () => {
     const buckets = 3;
-    const under = await owning(openEmpty(server, { writer: '7.1', buckets }));
-    const trial = new Trial(under);
+    const { under, trial } = await openedEmpty(server, { writer: '7.1', buckets });
     const inLast = ids('job', 50).find((id) => bucketOf({ topic: 't', id }, buckets) === buckets - 1) ?? '';
     await trial.push(inLast);
     await under.raw.flushall();
@@ -377,8 +361,7 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', as
   });
 
   it('an emptied server of processes without a journal: no note', async () => {
-    const under = await owning(openEmpty(server));
-    const trial = new Trial(under);
+    const { under, trial } = await openedEmpty(server);
     await trial.push('a');
     await under.raw.flushall();
     await trial.tryPush('x');

@@ -6,13 +6,11 @@ import type { PushedParts } from '../../src/core/job-change.ts';
 import { rowOf as changedRow, type JobRow, mergeRows } from '../../src/core/job-row.ts';
 import { placesOf, withShard } from '../../src/core/shard-list.ts';
 import { journaled } from '../../src/journal/record/journaled-store.ts';
-import type { Healing } from '../../src/ports/healing.ts';
-import { editOf, farOffMs, jobOf, newContent, Trial } from '../conformance/trial.ts';
+import { editOf, examined, farOffMs, jobOf, newContent, type Trial } from '../conformance/trial.ts';
 import { MemorySpool } from '../support/memory-spool.ts';
-import { type OpenedRedis, openEmpty } from '../support/redis-store.ts';
+import { openedEmpty } from '../support/redis-store.ts';
 import { lacks, owned, workerRedis } from '../support/services.ts';
 import { emptied, listOf, openShards, shardOf } from '../support/shards.ts';
-import { until } from '../support/until.ts';
 
 const meta = '{dq:0}:n';
 const key = { topic: 't', id: '1' };
@@ -25,23 +23,14 @@ const pushedParts: PushedParts = {
 describe.skipIf(await lacks('redis'))('Redis store, put-back', async () => {
   const server = await workerRedis();
 
-  async function opened(): Promise<{ under: OpenedRedis; trial: Trial; healing: Healing }> {
-    const under = await openEmpty(server, { writer: '7.1' });
-    await owned('test', Promise.resolve({ stop: () => under.close() }));
+  async function opened() {
+    const { under, trial } = await openedEmpty(server, { writer: '7.1' });
     const { healing } = under.store;
     if (healing === undefined) throw new Error('no healing');
-    return { under, trial: new Trial(under), healing };
+    return { under, trial, healing };
   }
 
-  /** fsck finds nothing. */
-  async function sound({ admin }: Trial): Promise<void> {
-    await admin.startFsck();
-    const state = await until('the end of fsck', async () => {
-      const now = await admin.fsck();
-      return now.kind === 'running' ? null : now;
-    });
-    expect(state).toMatchObject({ kind: 'done', result: { problems: [] } });
-  }
+  const sound = async (trial: Trial) => expect((await examined(trial)).problems).toEqual([]);
 
   /** A waiting row that can be put back; its numbers are of the future. */
   const rowOf = (version: number, more: Partial<JobRow> = {}): JobRow => ({

@@ -1,19 +1,12 @@
 // Topic numbers in Redis: unused topics cost no command, and no two topics have one number at a time.
 import { describe, expect, it } from 'vitest';
-import { attemptOf, farOffMs, jobOf, request, Trial } from '../conformance/trial.ts';
-import { type OpenedRedis, openEmpty } from '../support/redis-store.ts';
-import { lacks, owned, workerRedis } from '../support/services.ts';
-import { until } from '../support/until.ts';
+import { attemptOf, examined, farOffMs, jobOf, request, type Trial } from '../conformance/trial.ts';
+import { type OneShardOptions, type OpenedRedis, openedEmpty } from '../support/redis-store.ts';
+import { lacks, workerRedis } from '../support/services.ts';
 
-async function opened(
-  more: Parameters<typeof openEmpty>[1] = {},
-): Promise<{ under: OpenedRedis; trial: Trial }> {
-  const server = await workerRedis();
-  // Without hints: their connection subscribes again from time to time, which would count as a cost.
-  const under = await openEmpty(server, { plainPolls: false, hints: false, ...more });
-  await owned('test', Promise.resolve({ stop: () => under.close() }));
-  return { under, trial: new Trial(under) };
-}
+// Without hints: their connection subscribes again from time to time, which would count as a cost.
+const opened = async (more: OneShardOptions = {}) =>
+  openedEmpty(await workerRedis(), { plainPolls: false, hints: false, ...more });
 
 /** Commands that a call costs the server, those inside scripts included. */
 async function costOf({ raw }: OpenedRedis, call: () => Promise<unknown>): Promise<number> {
@@ -124,15 +117,10 @@ describe.skipIf(await lacks('redis'))('topic numbers', () => {
   });
 
   it('fsck: finds no problem while topics come and go', async () => {
-    const { under, trial } = await opened();
+    const { trial } = await opened();
     await comeAndGo(trial, names(50, 'gone'));
     await trial.history.forget(farOffMs, 100);
     await trial.push('1');
-    await under.store.admin.startFsck();
-    const work = await until('it to be examined', async () => {
-      const state = await under.store.admin.fsck();
-      return state.kind === 'done' ? state : null;
-    });
-    expect(work.result).toEqual({ jobs: 1, problems: [] });
+    expect(await examined(trial)).toEqual({ jobs: 1, problems: [] });
   });
 });

@@ -3,17 +3,12 @@
 import type { Redis } from 'ioredis';
 import { describe, expect, it } from 'vitest';
 import { pullOwner, type ReservedJob } from '../../src/core/job.ts';
-import type { Examination } from '../../src/ports/job-store.ts';
-import { attemptOf, farOffMs, jobOf, owner, request, Trial } from '../conformance/trial.ts';
-import { type OpenedRedis, openEmpty } from '../support/redis-store.ts';
-import { lacks, owned, workerRedis } from '../support/services.ts';
+import { attemptOf, examined, farOffMs, jobOf, owner, request } from '../conformance/trial.ts';
+import { type OpenedRedis, openedEmpty } from '../support/redis-store.ts';
+import { lacks, workerRedis } from '../support/services.ts';
 import { until } from '../support/until.ts';
 
-async function opened(): Promise<{ under: OpenedRedis; trial: Trial; raw: Redis }> {
-  const under = await openEmpty(await workerRedis(), { plainPolls: false });
-  await owned('test', Promise.resolve({ stop: () => under.close() }));
-  return { under, trial: new Trial(under), raw: under.raw };
-}
+const opened = async () => openedEmpty(await workerRedis(), { plainPolls: false });
 
 /** Also those of scripts. */
 async function commandsOf(raw: Redis, act: () => Promise<void>): Promise<readonly string[][]> {
@@ -27,17 +22,8 @@ async function commandsOf(raw: Redis, act: () => Promise<void>): Promise<readonl
   return commands;
 }
 
-async function examined({ store }: OpenedRedis, how?: 'relinks'): Promise<Examination> {
-  await store.admin.startFsck(how);
-  const { result } = await until('it to be examined', async () => {
-    const work = await store.admin.fsck();
-    return work.kind === 'done' ? work : null;
-  });
-  return result;
-}
-
-async function problemsOf(under: OpenedRedis): Promise<readonly (readonly [string, number, string])[]> {
-  const { problems } = await examined(under);
+async function problemsOf({ store }: OpenedRedis): Promise<readonly (readonly [string, number, string])[]> {
+  const { problems } = await examined(store);
   return problems.map(({ what, count, examples }) => [what, count, examples.join(' ')] as const);
 }
 
@@ -361,10 +347,10 @@ describe.skipIf(await lacks('redis'))('damaged records in Redis', () => {
       const before = await seen();
       expect(await raw.del(`{dq:0}:${key}`)).toBe(1);
       expect(await problemsOf(under)).not.toEqual([]);
-      const { relinked, problems } = await examined(under, 'relinks');
+      const { relinked, problems } = await examined(under.store, 'relinks');
       expect({ problems, any: (relinked ?? 0) > 0 }).toEqual({ problems: [], any: true });
       expect(await seen()).toEqual(before);
-      expect((await examined(under, 'relinks')).relinked).toBe(0);
+      expect((await examined(under.store, 'relinks')).relinked).toBe(0);
       const ready = await trial.reserve(request(10));
       expect(ready.map(({ topic, id }) => `${topic}/${id}`).sort()).toEqual([
         ...['t/high', 't/normal', 'u/high', 'u/normal'],
@@ -379,7 +365,7 @@ describe.skipIf(await lacks('redis'))('damaged records in Redis', () => {
     await trial.history.forget(farOffMs, 100);
     expect(await raw.hget('{dq:0}:t', 't')).toBe('1 at rest');
     await raw.del('{dq:0}:t');
-    expect(await examined(under, 'relinks')).toMatchObject({ problems: [], relinked: 1 });
+    expect(await examined(under.store, 'relinks')).toMatchObject({ problems: [], relinked: 1 });
     await trial.push('2');
     expect((await under.store.admin.counts()).topics).toMatchObject({ t: { ready: 1 } });
     while ((await trial.history.forget(0, 100)).more);
@@ -410,7 +396,7 @@ describe.skipIf(await lacks('redis'))('damaged records in Redis', () => {
     const [head] = await raw.zrangeBuffer('{dq:0}:d', '0', '0');
     await trial.push('b', { when: { delayMs: 60_000 } });
     await raw.zadd('{dq:0}:d', 1, head as Buffer);
-    expect(await examined(under, 'relinks')).toEqual({ jobs: 2, problems: [], relinked: 1 });
+    expect(await examined(under.store, 'relinks')).toEqual({ jobs: 2, problems: [], relinked: 1 });
     expect((await trial.promote()).waitMs).toBeGreaterThan(50_000);
   });
 

@@ -1,8 +1,6 @@
-// Tests topics with ready jobs and without capacity in the embedded store: they add no cost to a reserve and
-// do not change the order of turns.
+// Tests topics with ready jobs and without capacity in the embedded store: they add no cost to a reserve.
 
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { CapacityBase, LayeredCapacities, type TopicCapacities } from '../../src/core/layered-capacities.ts';
 import type { TopicCapacity } from '../../src/ports/job-store.ts';
 import { TopicCounters } from '../../src/store/sqlite/engine/topic-counters.ts';
 import { KnownCapacities } from '../../src/store/sqlite/wire/capacity-delta.ts';
@@ -27,7 +25,7 @@ async function push(topics: readonly string[], id = '1'): Promise<void> {
   await store.client.store.jobs.push(topics.map((topic) => jobOf(id, { topic })));
 }
 
-async function reserve(topics: TopicCapacities, others = 5): Promise<string[]> {
+async function reserve(topics: ReadonlyMap<string, TopicCapacity>, others = 5): Promise<string[]> {
   const request = { owner, max: 100, others: { room: others, leaseMs }, topics };
   return (await store.client.store.jobs.reserve(0, request)).jobs.map(({ topic, id }) => `${topic} ${id}`);
 }
@@ -42,51 +40,6 @@ it('reserve: checks no paused topic twice, however many have ready jobs', async 
     expect(await reserve(blocked(paused))).toEqual([`good ${id}`]);
   }
   expect(looks.mock.calls.length).toBeLessThan(100);
-});
-
-it('reserve: takes from resumed topics in the order of their turns', async () => {
-  const paused = names(300);
-  await push(paused.slice(0, 200));
-  await push(['between']);
-  await push(paused.slice(200));
-  const all = blocked(paused);
-  expect(await reserve(all)).toEqual(['between 1']);
-  // One topic gets its capacity by name, the other one that of the others.
-  all.set('paused250', { room: 1, leaseMs });
-  all.delete('paused7');
-  expect(await reserve(all)).toEqual(['paused7 1', 'paused250 1']);
-  expect(await reserve(all)).toEqual([]);
-  await push(['paused7'], '2');
-  expect(await reserve(all)).toEqual(['paused7 2']);
-});
-
-it('reserve: a topic that leaves the upper layer gets the base capacity again', async () => {
-  const paused = names(300);
-  const base = new CapacityBase(new Map([...blocked(paused), ['open', { room: 5, leaseMs }]]));
-  const over = (rooms: Record<string, number>) =>
-    new LayeredCapacities(
-      base,
-      new Map(Object.entries(rooms).map(([topic, room]) => [topic, { room, leaseMs }])),
-    );
-  await push(paused);
-  expect(await reserve(over({}))).toEqual([]);
-  expect(await reserve(over({ paused7: 1 }))).toEqual(['paused7 1']);
-  await push(['paused7', 'open', 'unnamed'], '2');
-  expect(await reserve(over({ open: 0, unnamed: 0 }))).toEqual([]);
-  expect(await reserve(over({ paused200: 1, open: 0 }))).toEqual(['paused200 1', 'unnamed 2']);
-  expect(await reserve(over({}))).toEqual(['open 2']);
-  expect(await reserve(over({}))).toEqual([]);
-  // Another base, with the same topics except one.
-  const fewer = blocked(paused.filter((topic) => topic !== 'paused7'));
-  expect(await reserve(new LayeredCapacities(new CapacityBase(fewer), new Map()))).toEqual(['paused7 2']);
-});
-
-it('reserve: without capacity for others takes only from named topics', async () => {
-  await push(['a', 'b', 'c']);
-  const named = new Map([['b', { room: 1, leaseMs }]]);
-  expect(await reserve(named, 0)).toEqual(['b 1']);
-  expect(await reserve(new Map(), 0)).toEqual([]);
-  expect(await reserve(new Map(), 1)).toEqual(['a 1', 'c 1']);
 });
 
 it('reserve: a one-time delta leaves the table of the connection unchanged', async () => {

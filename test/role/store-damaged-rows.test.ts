@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type Log, silentLog } from '../../src/telemetry/log.ts';
-import { attemptOf, jobOf, leaseOf, owner, request } from '../conformance/trial.ts';
+import { attemptOf, examined, jobOf, leaseOf, owner, request } from '../conformance/trial.ts';
 import { openSqliteStore, type SqliteStore } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
 
@@ -26,13 +26,8 @@ async function reservedIds(): Promise<readonly string[]> {
 }
 
 async function problems(): Promise<readonly string[]> {
-  const { admin } = store.client.store;
-  await admin.startFsck();
-  const work = await until('it to be examined', async () => {
-    const state = await admin.fsck();
-    return state.kind === 'done' ? state : null;
-  });
-  return work.result.problems.map(({ what, count }) => `${count} ${what}`);
+  const found = await examined(store.client.store);
+  return found.problems.map(({ what, count }) => `${count} ${what}`);
 }
 
 it('reserve: buries a ready job without a body; other jobs keep their turns', async () => {

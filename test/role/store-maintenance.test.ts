@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openDatabase } from '../../src/runtime/database.ts';
-import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';
+import { attemptOf, examined, jobOf, leaseOf, request } from '../conformance/trial.ts';
 import {
   openSqliteStore,
   ownerPaths,
@@ -39,13 +39,7 @@ async function backup(directory = target) {
   return admin().backup();
 }
 
-async function fsck() {
-  expect(await admin().startFsck()).toBe('started');
-  await until('the examination to end', async () => (await admin().fsck()).kind !== 'running');
-  const work = await admin().fsck();
-  if (work.kind !== 'done') throw new Error(JSON.stringify(work));
-  return work.result;
-}
+const fsck = () => examined(store.client.store);
 
 /** In groups of 20, one transaction each. */
 async function pushGroups(from: number, to: number): Promise<void> {

@@ -6,10 +6,10 @@ import { extensionOf } from '../../../src/core/extension.ts';
 import { pullOwner, type ReservedJob } from '../../../src/core/job.ts';
 import { limits } from '../../../src/core/limits.ts';
 import type { ExtendOutcome } from '../../../src/ports/job-store.ts';
-import { until } from '../../support/until.ts';
 import {
   attemptOf,
   type Case,
+  examined,
   fact,
   farOffMs,
   idsOf,
@@ -294,17 +294,13 @@ export const pullCases: readonly Case[] = [
     expect((await trial.admin.counts()).topics).toEqual({ '1': one, '2': one, '3': one, '4': one, '5': one });
     const found = await trial.jobs.search({ state: 'reserved' }, 10, null);
     expect(idsOf(found.items).sort()).toEqual(['1', '2', '3', '4', '5']);
-    await trial.admin.startFsck();
-    await until('it to be examined', async () => (await trial.admin.fsck()).kind !== 'running');
-    expect(await trial.admin.fsck()).toMatchObject({ kind: 'done', result: { jobs: 5, problems: [] } });
+    expect(await examined(trial)).toMatchObject({ jobs: 5, problems: [] });
     expect(await trial.admin.purgeTopic('1', 10)).toEqual({ purged: 1, more: false });
     expect(await trial.cancel({ topic: '2', id: '2' })).toEqual({ kind: 'cancelled', inFlight: true });
     expect(await trial.tryPush('3', { topic: '3' })).toMatchObject({ replaced: true, inFlight: true });
     for (const job of jobs.slice(0, 3)) await trial.lost(job);
     expect(await trial.bury(jobs[3] as ReservedJob)).toEqual({ kind: 'buried' });
-    await trial.admin.startFsck();
-    await until('it to be examined', async () => (await trial.admin.fsck()).kind !== 'running');
-    expect(await trial.admin.fsck()).toMatchObject({ kind: 'done', result: { jobs: 3, problems: [] } });
+    expect(await examined(trial)).toMatchObject({ jobs: 3, problems: [] });
   }),
 
   fact('extend: moves the end of a lease; its token stays', async (trial) => {

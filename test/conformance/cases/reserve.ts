@@ -2,7 +2,13 @@
 
 import { expect } from 'vitest';
 import type { Priority, ReservedJob } from '../../../src/core/job.ts';
+import {
+  CapacityBase,
+  LayeredCapacities,
+  type TopicCapacities,
+} from '../../../src/core/layered-capacities.ts';
 import { limits } from '../../../src/core/limits.ts';
+import type { TopicCapacity } from '../../../src/ports/job-store.ts';
 import { words } from '../../support/words.ts';
 import { type Case, fact, idsOf, jobOf, longLeaseMs, only, owner, request, type Trial } from '../trial.ts';
 
@@ -19,6 +25,16 @@ function countByTopic(jobs: readonly ReservedJob[]): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const { topic } of jobs) counts[topic] = (counts[topic] ?? 0) + 1;
   return counts;
+}
+
+const closedTopics = Array.from({ length: 300 }, (_, n) => `closed${n}`);
+const roomFor = (room: number): TopicCapacity => ({ room, leaseMs: longLeaseMs });
+const withoutRoom = (topics: readonly string[]) => new Map(topics.map((topic) => [topic, roomFor(0)]));
+const pushTo = (trial: Trial, topics: readonly string[], id = '1') =>
+  trial.jobs.push(topics.map((topic) => jobOf(id, { topic })));
+async function taken(trial: Trial, topics: TopicCapacities): Promise<readonly string[]> {
+  const jobs = await trial.reserve({ ...request(100), others: roomFor(5), topics });
+  return jobs.map(({ topic, id }) => `${topic} ${id}`);
 }
 
 export const reserveCases: readonly Case[] = [
@@ -142,6 +158,40 @@ export const reserveCases: readonly Case[] = [
     for (let n = 0; n < 12; n += 1) jobs.push(...(await trial.reserve(request(1))));
     expect(countByTopic(jobs)).toEqual({ long: 8, short: 8, other: 8 });
     expect(countByTopic(await trial.reserve(request(5)))).toEqual({ long: 5 });
+  }),
+
+  fact('reserve: takes from topics that have capacity again in the order of their turns', async (trial) => {
+    await pushTo(trial, closedTopics.slice(0, 200));
+    await pushTo(trial, ['between']);
+    await pushTo(trial, closedTopics.slice(200));
+    const rooms = withoutRoom(closedTopics);
+    expect(await taken(trial, rooms)).toEqual(['between 1']);
+    // One topic gets its capacity by name, the other one that of the others.
+    rooms.set('closed299', roomFor(1));
+    rooms.delete('closed0');
+    expect(await taken(trial, rooms)).toEqual(['closed0 1', 'closed299 1']);
+    expect(await taken(trial, rooms)).toEqual([]);
+    await pushTo(trial, ['closed0'], '2');
+    expect(await taken(trial, rooms)).toEqual(['closed0 2']);
+  }),
+
+  fact('reserve: a topic that leaves the upper layer gets the base capacity again', async (trial) => {
+    const base = new CapacityBase(new Map([...withoutRoom(closedTopics), ['open', roomFor(5)]]));
+    const over = (rooms: Readonly<Record<string, number>>) => {
+      const upper = Object.entries(rooms).map(([topic, room]) => [topic, roomFor(room)] as const);
+      return taken(trial, new LayeredCapacities(base, new Map(upper)));
+    };
+    await pushTo(trial, closedTopics);
+    expect(await over({})).toEqual([]);
+    expect(await over({ closed7: 1 })).toEqual(['closed7 1']);
+    await pushTo(trial, ['closed7', 'open', 'unnamed'], '2');
+    expect(await over({ open: 0, unnamed: 0 })).toEqual([]);
+    expect(await over({ closed200: 1, open: 0 })).toEqual(['closed200 1', 'unnamed 2']);
+    expect(await over({})).toEqual(['open 2']);
+    expect(await over({})).toEqual([]);
+    // Another base, with the same topics except one.
+    const fewer = new CapacityBase(withoutRoom(closedTopics.filter((topic) => topic !== 'closed7')));
+    expect(await taken(trial, new LayeredCapacities(fewer, new Map()))).toEqual(['closed7 2']);
   }),
 
   fact('reserve: takes the earliest due of a topic first, equal ones by version', async (trial) => {
