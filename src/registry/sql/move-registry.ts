@@ -5,7 +5,7 @@
 
 import { readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Kysely, type RawBuilder, sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { firstAuditId } from '../../core/audit.ts';
 import { DqError, messageOf } from '../../core/errors.ts';
 import { type RegistryCounts, registryText } from '../../core/left-behind.ts';
@@ -15,8 +15,8 @@ import { writeDurably } from '../../runtime/files.ts';
 import { wallNow } from '../../runtime/time.ts';
 import { existingCipher } from './keys/registry-key.ts';
 import { sqlLimits } from './limits.ts';
-import { kyselyOverMysql } from './mysql/mysql-engine.ts';
-import { CommitError, type Db } from './registry-engine.ts';
+import { kyselyOverMysql, lockRegistry } from './mysql/mysql-engine.ts';
+import { CommitError, type Db, headOf } from './registry-engine.ts';
 import { type RegistrySchema, registryTables } from './schema/registry-schema.ts';
 import { findRegistryId } from './tables/registry-id.ts';
 
@@ -132,7 +132,7 @@ export async function removeCopy(server: MysqlServer, dataDir: string): Promise<
   await writeMoveNote(dataDir, { ...note, state: 'copying' });
   await onMysql(server, async (db) => {
     await db.transaction().execute(async (trx) => {
-      await lock(trx);
+      await lockRegistry(trx);
       if ((await moveTargetOf(trx, place, note)).isOurs) await empty(trx, note);
     });
     removeMoveNote(dataDir);
@@ -180,7 +180,7 @@ class Copy {
     let note: MoveNote | null = null;
     try {
       await this.#target.transaction().execute(async (trx) => {
-        await lock(trx);
+        await lockRegistry(trx);
         const found = await this.#check(trx, before);
         // An earlier copy; else MySQL may have operations of its own.
         if (found.topics + found.tokens + found.schedules > 0) await empty(trx, before);
@@ -283,15 +283,6 @@ class Copy {
 
 const bytesOf = (row: Row): number =>
   Object.values(row).reduce<number>((sum, value) => sum + String(value).length, 0);
-
-async function headOf(db: Kysely<RegistrySchema>) {
-  const row = await db.selectFrom('registry').select(['revision', 'key_check']).executeTakeFirstOrThrow();
-  return { revision: row.revision, keyCheck: row.key_check };
-}
-
-async function lock(trx: Db): Promise<void> {
-  await sql`SELECT revision FROM registry WHERE only = 1 FOR UPDATE`.execute(trx);
-}
 
 /** Removes what an earlier copy has brought. */
 async function empty(trx: Db, note: MoveNote | null): Promise<void> {

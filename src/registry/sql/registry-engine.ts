@@ -129,12 +129,12 @@ export class RegistryAccess {
     work: (trx: Trx) => Promise<T>,
   ): Promise<{ readonly revision: number; readonly found: T | null }> {
     return this.read(async (db) => {
-      const known = await revisionOf(db);
-      if (known === since) return { revision: known, found: null };
+      const { revision } = await headOf(db);
+      if (revision === since) return { revision, found: null };
       return db
         .transaction()
         .setAccessMode('read only')
-        .execute(async (trx) => ({ revision: await revisionOf(trx), found: await work(trx) }));
+        .execute(async (trx) => ({ revision: (await headOf(trx)).revision, found: await work(trx) }));
     });
   }
 
@@ -184,9 +184,10 @@ export class RegistryAccess {
   }
 }
 
-async function revisionOf(db: Db): Promise<number> {
-  const { revision } = await db.selectFrom('registry').select('revision').executeTakeFirstOrThrow();
-  return revision;
+/** `keyCheck`: a text that the key of the secrets encrypted; null: there is no key yet. */
+export async function headOf(db: Db) {
+  const columns = ['revision', 'key_check as keyCheck'] as const;
+  return db.selectFrom('registry').select(columns).executeTakeFirstOrThrow();
 }
 
 async function nextRevision(trx: Trx): Promise<number> {
@@ -194,5 +195,5 @@ async function nextRevision(trx: Trx): Promise<number> {
     .updateTable('registry')
     .set((eb) => ({ revision: eb('revision', '+', 1) }))
     .execute();
-  return revisionOf(trx);
+  return (await headOf(trx)).revision;
 }

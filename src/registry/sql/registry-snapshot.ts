@@ -6,11 +6,11 @@
 
 import { type FileHandle, open, readFile, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import type { Kysely } from 'kysely';
 import type { ChangePlace } from '../../ports/registry.ts';
 import { orIfMissing, syncPath } from '../../runtime/files.ts';
 import { turn } from '../../runtime/time.ts';
 import { sqlLimits } from './limits.ts';
+import { type Db, headOf } from './registry-engine.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';
 import { findRegistryId } from './tables/registry-id.ts';
 import { readTokenRows, type TokenRow } from './tables/registry-tokens.ts';
@@ -184,7 +184,7 @@ interface RegistryCopyOptions {
   readonly path: string;
   /** the registry that it copies */
   readonly of: string;
-  readonly db: Kysely<RegistrySchema>;
+  readonly db: Db;
   readonly pages: TopicPages;
   /** the shard list to keep, given the registry's */
   readonly shardsOf: (
@@ -263,10 +263,7 @@ export class RegistryCopy {
       .transaction()
       .setAccessMode('read only')
       .execute(async (trx) => {
-        const { revision, key_check: keyCheck } = await trx
-          .selectFrom('registry')
-          .select(['revision', 'key_check'])
-          .executeTakeFirstOrThrow();
+        const { revision, keyCheck } = await headOf(trx);
         const id = await findRegistryId(trx);
         if (keyCheck === null || id === null) return null;
         const head = { of, id, keyCheck };

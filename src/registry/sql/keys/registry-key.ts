@@ -3,14 +3,10 @@
 // openCipher returns, the registry has that text, so every secret is stored with the cipher's key.
 
 import { hkdfSync } from 'node:crypto';
-import type { Kysely } from 'kysely';
 import { DqError } from '../../../core/errors.ts';
-import type { RegistryEngine } from '../registry-engine.ts';
-import type { RegistrySchema } from '../schema/registry-schema.ts';
+import { type Db, headOf, type RegistryEngine } from '../registry-engine.ts';
 import { SecretCipher, secretKeyBytes } from './encryption.ts';
 import { keyFileWarning, makeKeyFile, readKeyFile } from './key-file.ts';
-
-type Db = Kysely<RegistrySchema>;
 
 export interface KeyOptions {
   readonly keyPath: string;
@@ -30,8 +26,8 @@ export async function existingCipher(
   what: string,
   options: KeyOptions,
 ): Promise<SecretCipher | null> {
-  const { key_check: check } = await db.selectFrom('registry').select('key_check').executeTakeFirstOrThrow();
-  return check === null ? null : cipherFor(check, what, options);
+  const { keyCheck } = await headOf(db);
+  return keyCheck === null ? null : cipherFor(keyCheck, what, options);
 }
 
 /** The cipher that decrypts the registry's check text. Throws DqError for a wrong key file. */

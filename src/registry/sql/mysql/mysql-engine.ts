@@ -2,8 +2,7 @@
 // transactions where it is harmless.
 
 import { type Driver, Kysely, MysqlDialect, sql } from 'kysely';
-import { type RegistryEngine, repeated, strictly } from '../registry-engine.ts';
-import type { RegistrySchema } from '../schema/registry-schema.ts';
+import { type Db, type RegistryEngine, repeated, strictly } from '../registry-engine.ts';
 import { putRowsAtOnce } from '../tables/registry-series.ts';
 import { addAtOnce } from '../tables/registry-stats.ts';
 import { pauseOf, toMysqlStoreError } from './mysql-failure.ts';
@@ -21,14 +20,16 @@ class Dialect extends MysqlDialect {
   }
 }
 
-export function mysqlEngine(db: Kysely<RegistrySchema>): RegistryEngine {
+/** A transaction reads the state of its first read: without the lock first, two could both find the expected
+ *  revision. */
+export async function lockRegistry(trx: Db): Promise<void> {
+  await sql`SELECT revision FROM registry WHERE only = 1 FOR UPDATE`.execute(trx);
+}
+
+export function mysqlEngine(db: Db): RegistryEngine {
   return {
     db,
-    // A transaction reads the state of its first read: without the lock first, two could both find the
-    // expected revision.
-    lock: async (trx) => {
-      await sql`SELECT revision FROM registry WHERE only = 1 FOR UPDATE`.execute(trx);
-    },
+    lock: lockRegistry,
     addStats: addAtOnce,
     putSeries: putRowsAtOnce,
     attempt: (work) => repeated(work, pauseOf),
