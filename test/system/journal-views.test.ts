@@ -117,6 +117,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal for p
     await dialog.getByRole('button', { name: 'Restore' }).click();
     await page.getByRole('link', { name: 'View', exact: true }).click();
     await shows('Only counts');
+    await shows(/^Dry run: Restore /);
     const { body } = await daemon.api('GET', '/v1/operations');
     expect(body.items).toMatchObject([{ kind: 'restore', overdue: 'skip', dryRun: true, filter: {} }]);
 

@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest';
 import { linesOf } from '../../src/cli/commands/explain.ts';
 import type { JobJson } from '../../src/contract/api/job.ts';
+import { whyCodes } from '../../src/core/job-why.ts';
 
 const second = (n: number) => new Date(1_000 * n).toISOString();
 const job = {
@@ -10,6 +11,16 @@ const job = {
 } as unknown as JobJson;
 const line = (name: string, more: object, now: number) =>
   linesOf({ ...job, ...more } as JobJson, 1_000 * now).find(([key]) => key === name)?.[1];
+
+it('each code of a due job has a sentence, not the code', () => {
+  for (const code of whyCodes) {
+    const text = line('why', { state: 'ready', why: { code, at: second(1) } }, 4);
+    expect(text, code).toMatch(/ /);
+    expect(text, code).not.toContain(code.includes('_') ? code : '?');
+  }
+  const pulled = { state: 'ready', why: { code: 'waits_for_pull' } };
+  expect(line('why', pulled, 4)).toBe('it is due and waits for a client that pulls its topic');
+});
 
 it('a delayed job: when it is due, also where the time has just come', () => {
   expect(line('why', {}, 4)).toBe(`attempt 1 of 3 is due at ${second(10)}, in 6s`);

@@ -7,7 +7,7 @@ import type { CapacityReasonJson, JobJson } from '../../contract/api/job.ts';
 import type { PageOf } from '../../contract/api/schema.ts';
 import type { SummaryJson } from '../../contract/api/stats.ts';
 import type { CapacityJson } from '../../contract/api/topic.ts';
-import { isHeld, isOfClients, type WhyCode } from '../../core/job-why.ts';
+import { type HeldCode, isHeld, isOfClients, type WhyCode } from '../../core/job-why.ts';
 import { wallNow } from '../../runtime/time.ts';
 import { storeLimits } from '../../store/limits.ts';
 import { ApiRefusal } from '../daemon/api-client.ts';
@@ -174,17 +174,17 @@ function pastDeadline(
 const resultOf = ({ outcome, reason, status, detail }: JobJson['attempts'][number]): string =>
   words(outcome, reason, status, detail);
 
-type Sentences = Readonly<Partial<Record<WhyCode, string>>>;
-
-export const holds: Sentences = {
+export const holds: Readonly<Partial<Record<WhyCode, string>>> = {
   topic_paused: 'its topic is paused, so dq holds it',
   topic_offline: 'its topic is offline, so dq holds it',
   not_registered: 'its topic is not registered, so dq holds it',
-};
-/** Other codes without numbers. */
-const sentences: Sentences = {
+} satisfies Record<HeldCode, string>;
+type NumberedCode = `waits_${'until_due' | 'to_retry' | 'again'}` | 'not_promoted' | 'ahead' | 'running';
+const sentences: Readonly<Record<Exclude<WhyCode, NumberedCode | HeldCode | 'dead' | 'ended'>, string>> = {
   at_concurrency: 'it is due and waits for a free slot',
+  waits_for_pull: 'it is due and waits for a client that pulls its topic',
   at_pull_leases: 'it is due; clients hold too many unanswered jobs of its topic',
+  pulled: 'a client has pulled it and not answered yet',
   at_rate: 'it is due and waits for the rate of its topic',
   probing: 'it is due; the endpoint hangs or is unreachable, so dq makes only a few calls at once',
   leased:
@@ -225,8 +225,13 @@ function sentenceOf({ state, attempt, maxAttempts, buryReason, why, again }: Job
       return `dead letter since ${shown}: ${buryReason ?? 'no attempt follows'}`;
     case 'ended':
       return `${state} since ${shown}`;
+    case 'topic_paused':
+    case 'topic_offline':
+    case 'not_registered':
+      return `it is due; ${holds[why.code]}`;
     default:
-      return sentences[why.code] ?? `it is due; ${holds[why.code] ?? why.code}`;
+      // A newer daemon may have others.
+      return sentences[why.code] ?? why.code;
   }
 }
 

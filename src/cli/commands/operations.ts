@@ -45,7 +45,7 @@ async function list(flags: DaemonOptions): Promise<void> {
   if (!flags.json)
     printItems(json.items, {
       ID: 'id',
-      KIND: 'kind',
+      KIND: ({ kind, dryRun }) => (dryRun ? `${kind} (dry run)` : kind),
       STATE: 'state',
       FILTER: filterText,
       MATCHED: 'matched',

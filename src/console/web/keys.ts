@@ -39,7 +39,11 @@ const isField = (element: EventTarget | null): boolean =>
   element instanceof HTMLSelectElement;
 
 const everyScreen: Readonly<Record<string, () => void>> = {
-  '/': () => document.querySelector<HTMLInputElement>('#find')?.focus(),
+  '/': () => {
+    const field = document.querySelector<HTMLInputElement>('#find');
+    field?.focus();
+    field?.select();
+  },
   '?': () => {
     keysShown.value = true;
   },

@@ -36,6 +36,11 @@ export function titleOf(kind: string, topic: string | undefined, count: number |
   return topic === undefined ? t('op_title', { verb, jobs }) : t('op_title_of', { verb, jobs, topic });
 }
 
+export function nameOf({ kind, filter, matched, dryRun }: OperationJson): string {
+  const title = titleOf(kind, filter.topic, matched);
+  return dryRun ? t('op_trial', { title }) : title;
+}
+
 /** What a question is about, below its title: of one filter, because several name the jobs of the page. */
 const FilterLine = ({ kind, filters }: { kind: OperationKind; filters: readonly OperationFilterInput[] }) => {
   const [first, second] = filters;
@@ -148,7 +153,7 @@ function Running({ op, refresh }: { op: OperationJson; refresh: () => void }) {
   const spread = op.spread === null ? '' : t('op_spread', { time: duration(op.spread) });
   const isOpen = isRunning(op);
   return (
-    <section class="card progress" aria-label={titleOf(op.kind, op.filter.topic, op.matched)} role="status">
+    <section class="card progress" aria-label={nameOf(op)} role="status">
       <span>
         {isOpen && op.state === 'running' ? (
           <Pill colour="running">{t(`op_doing_${op.kind}` as Word)}</Pill>
@@ -158,7 +163,7 @@ function Running({ op, refresh }: { op: OperationJson; refresh: () => void }) {
       </span>
       <span class="what">
         <a class="name" href={href('operations', op.id)}>
-          {titleOf(op.kind, op.filter.topic, op.matched)}
+          {nameOf(op)}
         </a>
         {about === '' ? null : <b>{about}</b>}
         <span class="faint">
@@ -327,7 +332,7 @@ function SpreadChoice({ draft: { value, set } }: { draft: Draft<Requeue> }) {
   );
 }
 
-/** "53 % of this topic's attempts failed in the last 5 min", of the endpoints that this instance calls. */
+/** "53 % of the attempts at its endpoint failed in the last 5 min", those of other topics included. */
 function FailingNow({ topic }: { topic: string }) {
   const { data } = usePoll<EndpointsJson>('/v1/endpoints', 5_000, { topic });
   const known = (data?.items ?? []).filter(({ successRate }) => successRate !== null);

@@ -9,11 +9,11 @@ import {
   askStop,
   filterText,
   isRunning,
+  nameOf,
   OperationMeter,
   OperationState,
   processed,
   progressText,
-  titleOf,
 } from '../parts/operations.tsx';
 import {
   actorName,
@@ -72,9 +72,9 @@ function AllOperations() {
   );
 }
 
-const Name = ({ id, kind, filter, matched }: OperationJson) => (
-  <a class="name" href={href('operations', id)}>
-    {titleOf(kind, filter.topic, matched)}
+const Name = (op: OperationJson) => (
+  <a class="name" href={href('operations', op.id)}>
+    {nameOf(op)}
   </a>
 );
 
@@ -108,7 +108,7 @@ function Operation({ id }: { id: string }) {
         }
       >
         <div class="title">
-          <h1>{titleOf(op.kind, op.filter.topic, op.matched)}</h1>
+          <h1>{nameOf(op)}</h1>
           <OperationState state={op.state} />
         </div>
       </Head>

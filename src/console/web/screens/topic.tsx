@@ -382,7 +382,10 @@ function FailingStrip({
   attention: TopicAttentionJson;
   isHeld: boolean;
 }) {
-  const { delivered, failed } = calls ?? { delivered: today.delivered, failed: today.retried + today.dead };
+  const ofToday = { delivered: today.delivered, failed: today.retried + today.dead };
+  // A notifier that has just started has made none.
+  const isCounted = calls !== null && calls.delivered + calls.failed > 0;
+  const { delivered, failed } = isCounted ? calls : ofToday;
   const inRow = calls?.failuresInRow ?? 0;
   const share = percent(failed / Math.max(1, delivered + failed));
   return (
@@ -390,7 +393,7 @@ function FailingStrip({
       <b>
         {inRow >= contractLimits.failingInRow
           ? t('failing_strip_row', { count: number(inRow) })
-          : t(calls === null ? 'failing_strip_today' : 'failing_strip', { percent: share })}
+          : t(isCounted ? 'failing_strip' : 'failing_strip_today', { percent: share })}
       </b>
       {failure?.reason == null
         ? ''

@@ -438,6 +438,7 @@ export const texts = {
   op_state_failed: ['Failed', '失败'],
   op_title: ['{verb} {jobs}', '{verb}{jobs}'],
   op_title_of: ['{verb} {jobs} of {topic}', '{verb} {topic} 的{jobs}'],
+  op_trial: ['Dry run: {title}', '试运行：{title}'],
   op_question: ['{title}?', '{title}？'],
   op_dead: ['{count} {count:dead letter|dead letters}', ' {count} 个死信'],
   op_dead_any: ['dead letters', '死信'],
@@ -475,8 +476,8 @@ export const texts = {
   op_at_once: ['Immediately', '立即'],
   op_spread_over: ['Spread over', '分散到'],
   op_failing: [
-    "{percent} % of this topic's attempts failed in the last 5 min.",
-    '最近 5 分钟内此主题有 {percent}% 的尝试失败。',
+    "{percent} % of the attempts at the topic's endpoint failed in the last 5 min.",
+    '最近 5 分钟内此主题的接收地址有 {percent}% 的尝试失败。',
   ],
   op_died_since: ['Dead since', '从何时起成为死信'],
   op_died_until: ['Dead before', '在何时之前成为死信'],
