@@ -231,12 +231,6 @@ const byName: Mutants<Mutant> = {
     by: 'if not note',
     test: role('redis-restore', 'look: makes a note when a writer or a mark has a lower number'),
   },
-  'reserve-before-ends': {
-    file: 'src/journal/heal/restorer.ts',
-    text: "if (isIn('ends')) {",
-    by: "if (isIn('ends')) {\n      for (const note of notes) if (note.phase === 'ends') await this.#advance(note, 'jobs');",
-    test: healing('ends come before the first reserve, also when the healing fails between two steps'),
-  },
   'reserve-not-held': {
     file: script('shared/healing'),
     text: "'hold', digits(us + limits.noteHoldMs * 1000)",
@@ -248,12 +242,6 @@ const byName: Mutants<Mutant> = {
     text: "else if (outcome.kind === 'kept') kept.push(i);",
     by: '',
     test: role('journaled-store', 'push: a kept job is read and recorded, with its version as number'),
-  },
-  'silent-instance-not-awaited': {
-    file: 'src/journal/heal/restorer.ts',
-    text: 'Math.max(peerWaitMs - (work.ageMs ?? 0), leastMs)',
-    by: '0',
-    test: healing('%s: a healing waits for a silent instance, and calls no job that it ended'),
   },
   'silent-instance-forgotten-by-age': {
     file: 'src/journal/heal/barrier.ts',

@@ -44,6 +44,18 @@ export const journalMutants: Mutants<SimulatedMutant> = sharing(
       text: ': now - began < (silent?.maxMs ?? 0)',
       by: ': now < began',
     },
+    'journal-silent-instance-is-not-awaited': {
+      faults: 'mysqlTrouble,instanceDown,redisFailover,redisEmptied',
+      file: healing('restorer'),
+      text: 'Math.max(peerWaitMs - (work.ageMs ?? 0), leastMs)',
+      by: '0',
+    },
+    'journal-late-changes-are-not-compared': {
+      faults: 'mysqlTrouble,instanceDown,redisFailover,redisEmptied',
+      file: 'src/journal/ship/recorder.ts',
+      text: 'const late = () => looker.lateOf(changes, marks, isStale());',
+      by: 'const late = () => [];',
+    },
     'journal-ends-are-not-compared': {
       faults: 'mysqlTrouble,redisFailover',
       file: healing('restorer'),

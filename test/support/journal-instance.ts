@@ -20,7 +20,6 @@ import { journalTables } from '../../src/registry/sql/schema/mysql-schema.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { type OneShardOptions, type OpenedRedis, openOn } from './redis-store.ts';
 import { spoolDirectory, writerIn } from './spool.ts';
-import { until } from './until.ts';
 
 export interface JournalInstance {
   /** as roles see it */
@@ -41,11 +40,8 @@ export interface JournalInstance {
   isHealed(): Promise<boolean>;
   /** Ends the agents: changes stay in the spool. */
   stop(): Promise<void>;
-  /** Starts the agents again, as a new dq-upkeep. `shipped`: ends once the spool is shipped, while the
-   *  store was not looked at yet. */
-  restart(shipped?: () => Promise<unknown>): Promise<void>;
-  /** A new dq-upkeep that dies once the spool is shipped. `hasLooked`: it has looked at the store before. */
-  shipAndDie(hasLooked: boolean, shipped: () => Promise<unknown>): Promise<void>;
+  /** Starts the agents again, as a new dq-upkeep. */
+  restart(): Promise<void>;
 }
 
 export type InstanceOptions = OneShardOptions & {
@@ -177,27 +173,10 @@ export async function journalInstance(
     },
     isHealed: async () => /^\d+$/.test((await under.raw.hget('{dq:0}:n', 'heal')) ?? ''),
     stop: end,
-    async restart(shipped) {
+    async restart() {
       await end();
       running = agents();
-      if (shipped !== undefined) {
-        await running.recorder.start();
-        await shipped();
-      }
       await start();
-    },
-    async shipAndDie(hasLooked, shipped) {
-      await end();
-      running = agents();
-      const { looker, recorder } = running;
-      if (hasLooked) {
-        await looker.start();
-        await until('a look', () => looker.hasSeenAll);
-      }
-      await recorder.start();
-      await shipped();
-      await recorder.drain(5_000);
-      await looker.drain(5_000);
     },
   };
 }
