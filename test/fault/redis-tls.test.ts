@@ -1,6 +1,6 @@
 // TLS to every server of a Sentinel group and of a Cluster, passwords of sentinels, and what dq doctor prints
-// when a server on the way cannot be used.
-import { type AddressInfo, createServer } from 'node:net';
+// when a server on the way cannot be used. The words of each failure: unit/redis-hops.
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
@@ -9,6 +9,7 @@ import { startSentinel, startSentinelGroup } from '../../scripts/services/redis-
 import { type Authority, createAuthority, noCertificates } from '../support/certificates.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { testDirectory } from '../support/directory.ts';
+import { listening } from '../support/listening.ts';
 import { addTopic, forAll, numbers, pauseTopic, resumeTopic } from '../support/producing.ts';
 import { untilEmptyAndWhole } from '../support/redis-trouble.ts';
 import { runDqProcess } from '../support/run-dq.ts';
@@ -48,25 +49,29 @@ async function survives(daemon: Daemon, master: RedisServer, replica: RedisServe
   await untilEmptyAndWhole(daemon);
 }
 
+const wrongPassword = 'WRONGPASS invalid username-password pair or user is disabled; correct';
+const unknownAuthority = 'certificate of an unknown authority; start dq with NODE_EXTRA_CA_CERTS=FILE';
+
 describe.skipIf((await lacks('redis')) || noCertificates !== null)('Redis with TLS', () => {
   let authority: Authority;
   beforeAll(() => {
     authority = createAuthority(afterAll);
   });
 
-  /** the findings of dq doctor about Redis, each without the address itself */
-  async function doctor(url: string, env: Readonly<Record<string, string>> = {}) {
+  /** What a dq doctor that checks all these addresses finds about Redis: `failed` has the words about each
+   *  that it cannot use, in their order, without the address itself. */
+  async function doctor(urls: readonly string[], env: Readonly<Record<string, string>> = trusting()) {
     const cwd = testDirectory();
     const args = ['doctor', '--json', '--data-dir', join(cwd, 'data')];
-    const run = await runDqProcess(args, { cwd, env: { DQ_REDIS: url, DQ_SERVER__PORT: '0', ...env } });
-    const findings = JSON.parse(run.stdout) as { check: string; state: string; about: string }[];
+    const redis = { DQ_REDIS: urls.join(','), DQ_SERVER__PORT: '0' };
+    const { stdout } = await runDqProcess(args, { cwd, env: { ...redis, ...env } });
+    const findings = JSON.parse(stdout) as { check: string; state: string; about: string }[];
     return {
-      code: run.code,
       failed: findings
         .filter(({ check, state }) => check === 'redis' && state === 'failed')
         .map(({ about }) => about.replace(/^rediss?(\+\w+)?:\/\/\S+: /, '')),
       warnings: findings.filter(({ state }) => state === 'warning').map(({ about }) => about),
-      text: run.stdout,
+      stdout,
     };
   }
   const trusting = () => ({ NODE_EXTRA_CA_CERTS: authority.path });
@@ -84,54 +89,43 @@ describe.skipIf((await lacks('redis')) || noCertificates !== null)('Redis with T
     const { name, sentinels, master } = group;
     const places = sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',');
     const [first] = sentinels as [RedisServer];
-    const at = (login: string, query: string) => `rediss+sentinel://${login}${places}/${name}${query}`;
+    const at = (query: string) => `rediss+sentinel://${login}${places}/${name}${query}`;
     const login = ':master-canary@';
-    const full = at(login, '?sentinelPassword=sentinel-canary&servername=redis.test');
+    const full = at('?sentinelPassword=sentinel-canary&servername=redis.test');
     const sentinel = `sentinel 127.0.0.1:${first.port}`;
-    const namedMaster = new RegExp(
-      `^master 127\\.0\\.0\\.1:${master.port}, named by sentinel 127\\.0\\.0\\.1:\\d+: `,
-    );
+    const ofMaster = (words: string) =>
+      expect.stringMatching(
+        new RegExp(
+          `^master 127\\.0\\.0\\.1:${master.port}, named by sentinel 127\\.0\\.0\\.1:\\d+: ${words}$`,
+        ),
+      );
 
-    expect((await doctor(full, trusting())).failed).toEqual([]);
     // A sentinel that accepts connections only leaves the next one time to answer.
-    const silent = createServer();
-    await new Promise<void>((listens) => silent.listen(0, '127.0.0.1', listens));
-    const { port } = silent.address() as AddressInfo;
-    const behindSilent = full.replace(places, `127.0.0.1:${port},${places}`);
-    expect((await doctor(behindSilent, trusting())).failed).toEqual([]);
-    silent.close();
-    expect((await doctor(full)).failed).toEqual([
-      `${sentinel}: certificate of an unknown authority; start dq with NODE_EXTRA_CA_CERTS=FILE`,
+    const port = await listening(createServer());
+    const checked = await doctor([
+      full,
+      full.replace(places, `127.0.0.1:${port},${places}`),
+      `${full}&tls.rejectUnauthorized=false`,
+      at('?sentinelPassword=sentinel-canary'),
+      at('?servername=redis.test'),
+      at('?sentinelPassword=wrong-canary&servername=redis.test'),
+      full.replace('master-canary', 'wrong-canary'),
+      full.replace(login, ''),
+      full.replace(`/${name}?`, '/other?'),
     ]);
-    expect((await doctor(at(login, '?sentinelPassword=sentinel-canary'), trusting())).failed).toEqual([
+    expect(checked.failed).toEqual([
       `${sentinel}: the certificate is for redis.test; if that is this server, add &servername=redis.test`,
-    ]);
-    expect((await doctor(at(login, '?servername=redis.test'), trusting())).failed).toEqual([
       `${sentinel}: needs a password; add &sentinelPassword=`,
-    ]);
-    const wrongOfSentinel = '?sentinelPassword=wrong-canary&servername=redis.test';
-    expect((await doctor(at(login, wrongOfSentinel), trusting())).failed).toEqual([
-      `${sentinel}: WRONGPASS invalid username-password pair or user is disabled; correct sentinelPassword`,
-    ]);
-    const [wrong] = (await doctor(full.replace('master-canary', 'wrong-canary'), trusting())).failed;
-    expect(wrong).toMatch(namedMaster);
-    expect(wrong?.replace(namedMaster, '')).toBe(
-      'WRONGPASS invalid username-password pair or user is disabled; correct the user and password of the address',
-    );
-    const [without] = (await doctor(full.replace(login, ''), trusting())).failed;
-    expect(without?.replace(namedMaster, '')).toBe(
-      'needs a password; write :password@ before the first host of the address',
-    );
-    const [unknown] = (await doctor(full.replace(`/${name}?`, '/other?'), trusting())).failed;
-    expect(unknown).toBe(
+      `${sentinel}: ${wrongPassword} sentinelPassword`,
+      ofMaster(`${wrongPassword} the user and password of the address`),
+      ofMaster('needs a password; write :password@ before the first host of the address'),
       `${sentinel}: knows no master other; end the address with the name that the sentinels use`,
-    );
-    const unchecked = await doctor(`${full}&tls.rejectUnauthorized=false`);
-    expect(unchecked.failed).toEqual([]);
-    expect(unchecked.warnings.join('\n')).toMatch(
+    ]);
+    expect(checked.warnings.join('\n')).toMatch(
       /redis: dq does not check the certificates of rediss\+sentinel:\S+ \(tls\.rejectUnauthorized=false\)/,
     );
-    expect(unchecked.text).not.toContain('canary');
+    expect(checked.stdout).not.toContain('canary');
+    expect((await doctor([full], {})).failed).toEqual([`${sentinel}: ${unknownAuthority}`]);
 
     const daemon = await startDaemon({ args: ['--redis', full], env: trusting() });
     await survives(daemon, master, group.replicas[0] as RedisServer);
@@ -143,25 +137,23 @@ describe.skipIf((await lacks('redis')) || noCertificates !== null)('Redis with T
     const config = [`sentinel monitor dq 127.0.0.1 ${server.port} 1`];
     const sentinel = await owned('test', startSentinel(config));
     const url = `rediss+sentinel://127.0.0.1:${sentinel.port}/dq`;
-    expect((await doctor(url, trusting())).failed).toEqual([
+    const right = `${url}?sentinelTls=false`;
+    expect((await doctor([url, right, url.replace('rediss', 'redis')])).failed).toEqual([
       expect.stringMatching(
         new RegExp(
           `^sentinel 127.0.0.1:${sentinel.port}: .* TLS handshake.*; if it serves no TLS, add \\?sentinelTls=false$`,
         ),
       ),
-    ]);
-    expect((await doctor(`${url}?sentinelTls=false`, trusting())).failed).toEqual([]);
-    expect((await doctor(url.replace('rediss', 'redis'))).failed).toEqual([
       expect.stringMatching(
         /^master \S+, named by sentinel \S+: read ECONNRESET; if it serves TLS, begin the address with rediss$/,
       ),
     ]);
     await server.process.kill();
-    expect((await doctor(`${url}?sentinelTls=false`, trusting())).failed).toEqual([
+    expect((await doctor([right])).failed).toEqual([
       `master 127.0.0.1:${server.port}, named by sentinel 127.0.0.1:${sentinel.port}: connect ECONNREFUSED 127.0.0.1:${server.port}; start it, or let the sentinels name an address that this machine reaches (replica-announce-ip)`,
     ]);
     await sentinel.process.kill();
-    expect((await doctor(`${url}?sentinelTls=false`)).failed).toEqual([
+    expect((await doctor([right])).failed).toEqual([
       `sentinel 127.0.0.1:${sentinel.port}: connect ECONNREFUSED 127.0.0.1:${sentinel.port}; start it, or correct the address`,
     ]);
   });
@@ -175,19 +167,14 @@ describe.skipIf((await lacks('redis')) || noCertificates !== null)('Redis with T
     const [replica] = cluster.replicas as [RedisServer];
     const places = cluster.masters.map(({ port }) => `localhost:${port}`).join(',');
     const url = `rediss+cluster://:canary@${places}`;
-    const node = /^node localhost:\d+: /;
-    const fault = async (at: string, env?: Readonly<Record<string, string>>) => {
-      const [first = ''] = (await doctor(at, env)).failed;
-      expect(first).toMatch(node);
-      return first.replace(node, '');
-    };
-    expect((await doctor(url, trusting())).failed).toEqual([]);
-    expect(await fault(url)).toBe(
-      'certificate of an unknown authority; start dq with NODE_EXTRA_CA_CERTS=FILE',
-    );
-    expect(await fault(url.replace('canary', 'wrong-canary'), trusting())).toBe(
-      'WRONGPASS invalid username-password pair or user is disabled; correct the user and password of the address',
-    );
+    const node = (words: string) => expect.stringMatching(new RegExp(`^node localhost:\\d+: ${words}$`));
+    // Each node that dq asked.
+    expect((await doctor([url], {})).failed[0]).toEqual(node(unknownAuthority));
+    const [wrong, ...others] = (await doctor([url.replace('canary', 'wrong-canary'), url])).failed;
+    expect([wrong, others.filter((about) => !about.includes('WRONGPASS'))]).toEqual([
+      node(`${wrongPassword} the user and password of the address`),
+      [],
+    ]);
     const daemon = await startDaemon({ args: ['--redis', url], env: trusting() });
     await survives(daemon, master, replica);
     expect(daemon.output() + errorsOf(daemon)).not.toContain('canary');
@@ -199,8 +186,7 @@ describe.skipIf((await lacks('redis')) || noCertificates !== null)('Redis with T
     const [{ port }] = cluster.masters as [RedisServer];
     const url = `rediss+cluster://localhost:${port}`;
     const fault = `node 127.0.0.1:${port}: the certificate is for localhost; if that is this server, add ?servername=localhost`;
-    expect((await doctor(url, trusting())).failed).toEqual([fault]);
-    expect((await doctor(`${url}?servername=localhost`, trusting())).failed).toEqual([]);
+    expect((await doctor([url, `${url}?servername=localhost`])).failed).toEqual([fault]);
     const daemon = await startDaemon({ args: ['--redis', url], env: trusting() });
     await until('the error log names it', () => errorsOf(daemon).includes(fault));
   });
@@ -209,21 +195,21 @@ describe.skipIf((await lacks('redis')) || noCertificates !== null)('Redis with T
     const plain = await owned('test', startRedis());
     const { files } = authority.sign('DNS:redis.test,DNS:other.test');
     const secured = await owned('test', startRedis({ certificate: files }));
-    expect((await doctor(plain.url.replace('redis', 'rediss'), trusting())).failed).toEqual([
+    const { failed } = await doctor([
+      plain.url.replace('redis', 'rediss'),
+      secured.url.replace('rediss', 'redis'),
+      secured.url,
+      `${secured.url}?servername=third.test`,
+      `${secured.url}?servername=other.test`,
+    ]);
+    expect(failed).toEqual([
       expect.stringMatching(/TLS handshake.*; if it serves no TLS at this port, correct the port, or begin /),
-    ]);
-    expect((await doctor(secured.url.replace('rediss', 'redis'))).failed).toEqual([
       'read ECONNRESET; if it serves TLS, begin the address with rediss',
-    ]);
-    expect((await doctor(secured.url, trusting())).failed).toEqual([
       'the certificate is for redis.test, other.test; if that is this server, add ?servername=redis.test',
-    ]);
-    expect((await doctor(`${secured.url}?servername=third.test`, trusting())).failed).toEqual([
       'the certificate is for redis.test, other.test, not for third.test; correct servername, or the certificate of that server',
     ]);
-    expect((await doctor(`${secured.url}?servername=other.test`, trusting())).failed).toEqual([]);
     await secured.ask('CONFIG', 'SET', 'tls-auth-clients', 'yes');
-    expect((await doctor(`${secured.url}?servername=redis.test`, trusting())).failed).toEqual([
+    expect((await doctor([`${secured.url}?servername=redis.test`])).failed).toEqual([
       'wants a certificate of its client, which dq does not have; set tls-auth-clients optional on that server',
     ]);
   });
