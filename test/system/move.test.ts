@@ -1,14 +1,14 @@
 // Tests `dq move` of a registry to a real MariaDB, and what a failure, a rejected restart and a kill leave.
 import { existsSync, readFileSync } from 'node:fs';
-import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
+import { listening } from '../support/listening.ts';
 import { createTopic, forAll, numbers } from '../support/producing.ts';
-import { lacks, mariadb, owned } from '../support/services.ts';
+import { lacks, owned, workerMariadb } from '../support/services.ts';
 import { startSink } from '../support/sink.ts';
 import { switchedDaemon } from '../support/switched-daemon.ts';
 import { until } from '../support/until.ts';
@@ -17,7 +17,7 @@ const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 const idle = 'http://127.0.0.1:9/';
 
 describe.skipIf(await lacks('mysql'))('dq move: registry.db to MySQL', async () => {
-  const server = await owned('file', mariadb());
+  const server = await workerMariadb();
   let made = 0;
   const newDatabase = () => server.createDatabase(`moved${++made}`);
   const moved = ({ dataDir }: { dataDir: string }) => ({
@@ -26,85 +26,60 @@ describe.skipIf(await lacks('mysql'))('dq move: registry.db to MySQL', async () 
   });
 
   it.skipIf(await lacks('redis'))(
-    'secrets sign, tokens are valid, schedules fire once each instant; Redis keeps its registry',
-    async () => {
-      const redis = await owned('test', startRedis({ config: ['appendonly yes'] }));
-      const sink = await startSink();
-      const daemon = switchedDaemon();
-      const { configure, dq } = daemon;
-      configure({ redis: [redis.url] });
-      expect(await dq('start', '-d')).toMatchObject({ code: 0 });
-      await createTopic(daemon.now, { topic: 't', callbackUrl: sink.url, secret, timeout: '10s' });
-      await createTopic(daemon.now, { topic: 'gone', callbackUrl: idle });
-      await dq('topic', 'rm', 'gone', '-y');
-      await daemon.now.push('t', '{}', { id: 'waits', delay: '1h' });
-      await dq('schedule', 'add', 's', '--topic', 't', '--every', '1s', '--missed', 'last');
-      const { stdout: token } = await dq('token', 'add', 'mine', '--scope', 'admin');
-      const asked = async (path: string) =>
-        fetch(daemon.now.url + path, { headers: { authorization: `Bearer ${token.trim()}` } });
-      await until('two instants', () => sink.arrivals.length >= 2);
-
-      configure({ redis: [redis.url], mysql: { url: await newDatabase() } });
-      const plan = await dq('move', '--plan');
-      expect(plan).toMatchObject({ code: 0, stderr: '' });
-      expect(plan.stdout).toMatch(
-        /^registry {3}1 topic, 1 token, 1 schedule: registry\.db → MySQL 127\.0\.0\.1:\d+\/moved\d+ \(empty\)\njobs {7}jobs\.db holds none\n$/,
-      );
-      const { pid } = daemon.now;
-      const done = await dq('move', '-y');
-      expect(done).toMatchObject({
-        code: 0,
-        stderr: expect.stringContaining('dq: the registry is in MySQL'),
-      });
-      expect(daemon.now.pid).not.toBe(pid);
-      expect(moved(daemon)).toEqual({ before: false, after: true });
-
-      expect((await asked('/v1/topics/t')).status).toBe(200);
-      expect((await asked('/v1/topics/gone')).status).toBe(404);
-      expect((await asked('/v1/topics/t/jobs/waits')).status).toBe(200);
-      const ready = (await (await asked('/readyz')).json()) as { warnings: string[] };
-      expect(ready.warnings.filter((warning) => warning.includes('registry.db'))).toEqual([]);
-      const audit = await dq('audit', '--json');
-      expect(audit.stdout).toContain('createTopic');
-      const from = sink.arrivals.length;
-      await until('two more instants', () => sink.arrivals.length >= from + 2);
-      const ids = sink.arrivals.map(({ id }) => id);
-      expect(ids.length).toBe(new Set(ids).size);
-      for (const { body, headers } of sink.arrivals)
-        new Webhook(secret).verify(body, headers as Record<string, string>);
-      expect((await dq('topic', 'set', 't', '--title', 'changed')).code).toBe(0);
-      expect((await dq('move', '-y')).stderr).toContain('nothing is left to move');
-    },
-  );
-
-  it.skipIf(await lacks('redis'))(
-    'both at once: the registry, then the jobs, each delivered once',
+    'both at once: secrets sign, tokens are valid, schedules fire once each instant, each job is delivered once',
     async () => {
       const redis = await owned('test', startRedis({ config: ['appendonly yes'] }));
       const sink = await startSink();
       const daemon = switchedDaemon();
       const { configure, dq } = daemon;
       configure({});
-      await dq('start', '-d');
+      expect(await dq('start', '-d')).toMatchObject({ code: 0 });
       await createTopic(daemon.now, { topic: 't', callbackUrl: sink.url, secret, timeout: '10s' });
-      await forAll(numbers(200), async (n) => {
-        const delay = n < 100 ? '1h' : '20s';
+      await createTopic(daemon.now, { topic: 'gone', callbackUrl: idle });
+      await dq('topic', 'rm', 'gone', '-y');
+      await forAll(numbers(100), async (n) => {
+        const delay = n < 50 ? '1h' : '20s';
         expect((await daemon.now.push('t', `{"n":${n}}`, { id: `${n}`, delay })).status).toBe(201);
       });
+      await dq('schedule', 'add', 's', '--topic', 't', '--every', '1s', '--missed', 'last');
+      const { stdout: token } = await dq('token', 'add', 'mine', '--scope', 'admin');
+      const asked = (path: string) =>
+        fetch(daemon.now.url + path, { headers: { authorization: `Bearer ${token.trim()}` } });
+      const instants = () => sink.arrivals.filter(({ id }) => id.startsWith('schedule:')).length;
+      await until('two instants', () => instants() >= 2);
+
       configure({ redis: [redis.url], mysql: { url: await newDatabase() } });
-      const { stdout } = await dq('move', '--plan');
-      expect(stdout).toMatch(/^jobs {7}\d+: jobs\.db → redis:\S+ \(needs about \d+ MiB, no limit is set\)$/m);
-      const done = await dq('move', '-y');
-      expect(done).toMatchObject({ code: 0, stderr: expect.stringContaining('dq: all jobs are on Redis') });
-      expect((await daemon.now.api('GET', '/readyz')).body.warnings).toEqual([]);
-      expect((await daemon.now.api('GET', '/v1/summary')).body.states.delayed).toBeGreaterThanOrEqual(100);
-      await until('the due ones arrive', () => sink.arrivals.length >= 100);
-      const ids = sink.arrivals.map(({ id }) => Number(id));
-      expect(new Set(ids).size).toBe(ids.length);
+      const plan = await dq('move', '--plan');
+      expect(plan).toMatchObject({ code: 0, stderr: '' });
+      expect(plan.stdout).toMatch(
+        /^registry {3}1 topic, 1 token, 1 schedule: registry\.db → MySQL 127\.0\.0\.1:\d+\/moved\d+ \(empty\)\njobs {7}\d+: jobs\.db → redis:\S+ \(needs about \d+ MiB, no limit is set\)\n$/,
+      );
+      const { pid } = daemon.now;
+      expect(await dq('move', '-y')).toMatchObject({
+        code: 0,
+        stderr: expect.stringMatching(/dq: the registry is in MySQL[\s\S]*dq: all jobs are on Redis/),
+      });
+      expect(daemon.now.pid).not.toBe(pid);
+      expect(moved(daemon)).toEqual({ before: false, after: true });
+
+      for (const [path, status] of [
+        ['/v1/topics/t', 200],
+        ['/v1/topics/gone', 404],
+        ['/v1/topics/t/jobs/7', 200],
+      ] as const)
+        expect([path, (await asked(path)).status]).toEqual([path, status]);
+      expect(await (await asked('/readyz')).json()).toMatchObject({ warnings: [] });
+      expect((await dq('audit', '--json')).stdout).toContain('createTopic');
+      const from = instants();
+      await until('two more instants', () => instants() >= from + 2);
       expect((await dq('run', 't', '7')).code).toBe(0);
-      await until('a moved one is called', () => sink.arrivals.some(({ id }) => id === '7'));
+      await until('the due ones arrive', () => sink.arrivals.length - instants() === 51);
+      const ids = sink.arrivals.map(({ id }) => id);
+      expect(ids.length).toBe(new Set(ids).size);
       for (const { body, headers } of sink.arrivals)
         new Webhook(secret).verify(body, headers as Record<string, string>);
+      expect((await dq('topic', 'set', 't', '--title', 'changed')).code).toBe(0);
+      expect((await dq('move', '-y')).stderr).toContain('nothing is left to move');
     },
   );
 
@@ -132,42 +107,6 @@ describe.skipIf(await lacks('mysql'))('dq move: registry.db to MySQL', async () 
       expect((await daemon.now.api('GET', '/v1/topics/t/jobs/1')).body.state).toBe('delayed');
     },
   );
-
-  it('a daemon that has MySQL already gets the topics without a restart; a filled database is rejected', async () => {
-    const url = await newDatabase();
-    const daemon = switchedDaemon();
-    const { configure, dq } = daemon;
-    configure({});
-    await dq('start', '-d');
-    await createTopic(daemon.now, { topic: 't', callbackUrl: idle, secret });
-    configure({ mysql: { url } });
-    const { stderr } = await dq('restart');
-    expect(stderr).toContain('registry.db holds 1 topic');
-    const { pid } = daemon.now;
-    expect((await dq('move', '-y')).code).toBe(0);
-    expect(daemon.now.pid).toBe(pid);
-    await until(
-      'the topic is in force',
-      async () => (await daemon.now.push('t', '{}', { delay: '1h' })).status === 201,
-    );
-    expect((await daemon.now.api('GET', '/readyz')).body.warnings).toEqual([]);
-    expect(moved(daemon)).toEqual({ before: false, after: true });
-
-    const other = switchedDaemon();
-    other.configure({});
-    await other.dq('start', '-d');
-    await createTopic(other.now, { topic: 'own', callbackUrl: idle });
-    other.configure({ mysql: { url }, secretKeyFile: join(daemon.dataDir, 'secret.key') });
-    const rejected = await other.dq('move', '-y');
-    expect(rejected).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(
-        /^dq: registry: \S+ has 1 topic, 0 tokens, 0 schedules; give an empty database$/m,
-      ),
-    });
-    expect((await daemon.now.api('GET', '/v1/topics/own')).status).toBe(404);
-    expect((await other.now.api('PATCH', '/v1/topics/own', { title: 'x' })).status).toBe(200);
-  });
 
   describe.skipIf(await lacks('redis'))('MySQL is in force, jobs.db has a job, and redis is new', () => {
     async function left() {
@@ -258,10 +197,7 @@ describe.skipIf(await lacks('mysql'))('dq move: registry.db to MySQL', async () 
     await createTopic(daemon.now, { topic: 't', callbackUrl: idle, secret });
     const change = async (title: string) => (await daemon.now.api('PATCH', '/v1/topics/t', { title })).status;
 
-    const taken = createServer();
-    onTestFinished(() => void taken.close());
-    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
-    const { port } = taken.address() as AddressInfo;
+    const port = await listening(createServer());
     configure({ mysql: { url }, server: { port } });
     const rejected = await dq('move', '-y');
     expect(rejected).toMatchObject({
