@@ -69,3 +69,21 @@ export async function jobsLeft(daemon: RunningDaemon): Promise<number> {
   const { body } = await daemon.api('GET', '/v1/stats');
   return Object.values(body.states as Record<string, number>).reduce((sum, n) => sum + n, 0);
 }
+
+/** Removes all schedules, and all topics with their jobs. */
+export async function removeAll(daemon: RunningDaemon): Promise<void> {
+  const items = async (kind: string) => (await daemon.api('GET', `/v1/${kind}`)).body.items;
+  const schedules: { name: string }[] = await items('schedules');
+  const topics: { topic: string; onDone: string; onDead: string }[] = await items('topics');
+  const isNaming = ({ onDone, onDead }: { onDone: string; onDead: string }) => onDone + onDead !== '';
+  const pathOf = ({ topic }: { topic: string }) => `topics/${topic}?jobs=purge`;
+  // A topic stays while another one names it.
+  for (const paths of [
+    [...schedules.map(({ name }) => `schedules/${name}`), ...topics.filter(isNaming).map(pathOf)],
+    topics.filter((one) => !isNaming(one)).map(pathOf),
+  ]) {
+    // At once: the removal of a topic waits until every process knows it.
+    const removed = await Promise.all(paths.map((path) => daemon.api('DELETE', `/v1/${path}`)));
+    expect(removed.map(({ status }) => status)).toEqual(paths.map(() => 200));
+  }
+}

@@ -10,6 +10,7 @@ import { topicFields } from '../../src/core/topic/fields.ts';
 import { apiName } from '../../src/core/topic/settings.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { listening } from '../support/listening.ts';
+import { removeAll } from '../support/producing.ts';
 import { runDq, runDqOnTerminal } from '../support/run-dq.ts';
 
 const callbackUrl = 'http://127.0.0.1:9000/close';
@@ -41,17 +42,7 @@ describe('dq export, dq apply', async () => {
     (await get(kind)).items.map(
       ({ name, topic }: { name?: string; topic: string }) => name ?? topic,
     ) as string[];
-  const remove = async (kind: string) => {
-    // A topic that onDone or onDead of another one names stays as long as that one.
-    for (const name of (await names(kind)).toSorted().toReversed())
-      await daemon.api('DELETE', `/v1/${kind}/${name}`);
-    expect(await names(kind)).toEqual([]);
-  };
-  const clear = async () => {
-    await remove('schedules');
-    await remove('topics');
-  };
-  beforeEach(clear);
+  beforeEach(() => removeAll(daemon));
 
   it('a file that was exported brings every field back, and is equal then', async () => {
     const people = { title: 'Close: "unpaid" #1', owner: 'shop', alertEmails: ['ops@example.org'] };
@@ -109,7 +100,7 @@ describe('dq export, dq apply', async () => {
     });
     const json = await exported('--json');
     expect(await apply(json, ['--check'])).toMatchObject({ code: 0, stdout: '' });
-    await clear();
+    await removeAll(daemon);
     const filled = text.replace("x-a: '***'", 'x-a: b').replace('x-a: "***"', 'x-a: b');
     const again = await apply(filled.replace(/x\.dotted: .*/, `x.dotted: \${DOTTED}`), ['-y'], {
       DOTTED: 'c',
@@ -240,7 +231,6 @@ schedules: { daily: { topic: a, every: 10m, timezone: Asia/Shanghai, body: { n: 
     const turned = { a: { ...url, onDone: 'b' }, b: url, c: { ...url, onDone: 'd' }, d: url };
     expect(await apply(file(turned), ['-y', '--prune'])).toMatchObject({ code: 0 });
     expect([(await get('topics/a')).onDone, (await get('topics/c')).onDone]).toEqual(['b', 'd']);
-    for (const topic of ['a', 'c']) await daemon.api('DELETE', `/v1/topics/${topic}`);
   });
 
   it('a topic with jobs stays, and the rest is done', async () => {
@@ -252,7 +242,6 @@ schedules: { daily: { topic: a, every: 10m, timezone: Asia/Shanghai, body: { n: 
       'dq: a has 1 jobs, dead letters included, and stays\ndq: 1 of 2 changes are made; topics with jobs that stay: 1\n',
     );
     expect(await get('topics/a')).toMatchObject({ state: 'active' });
-    expect((await daemon.api('DELETE', '/v1/topics/a?jobs=purge')).status).toBe(200);
   });
 
   it('the schedules of a topic that stays stay with it', async () => {
@@ -272,7 +261,6 @@ schedules: { daily: { topic: a, every: 10m, timezone: Asia/Shanghai, body: { n: 
     });
     expect(await names('topics')).toEqual(['a', 'c']);
     expect(await names('schedules')).toEqual(['kept']);
-    expect((await daemon.api('DELETE', '/v1/topics/a?jobs=purge')).status).toBe(200);
   });
 
   it('another delivery keeps the settings that the file names', async () => {

@@ -9,6 +9,7 @@ import { whyNotInstalled } from '../../scripts/services/binaries.ts';
 import { signatureHeader } from '../../src/core/delivery.ts';
 import { environment, launcher, startDaemon } from '../support/daemon.ts';
 import { testDirectory } from '../support/directory.ts';
+import { removeAll } from '../support/producing.ts';
 import { runDq, startDqSink } from '../support/run-dq.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
@@ -66,26 +67,8 @@ describe('manual', { timeout: 180_000 }, async () => {
     );
   });
 
-  /** Each page begins without topics and tokens. */
-  async function clear(): Promise<void> {
-    const items = async (path: string) => (await daemon.api('GET', path)).body.items;
-    const topics: { topic: string; onDone: string; onDead: string }[] = await items('/v1/topics');
-    const tokens: { name: string }[] = await items('/v1/tokens');
-    const pathOf = ({ topic }: { topic: string }) => `topics/${topic}?jobs=purge`;
-    const isNaming = ({ onDone, onDead }: { onDone: string; onDead: string }) => onDone + onDead !== '';
-    // A topic stays while another one names it.
-    for (const paths of [
-      topics.filter(isNaming).map(pathOf),
-      [...topics.filter((one) => !isNaming(one)).map(pathOf), ...tokens.map(({ name }) => `tokens/${name}`)],
-    ]) {
-      // At once: the removal of a topic waits until every process knows it.
-      const removed = await Promise.all(paths.map((path) => daemon.api('DELETE', `/v1/${path}`)));
-      expect(removed.map(({ status }) => status)).toEqual(paths.map(() => 200));
-    }
-  }
-
   it.each(scripts)('%s: its commands succeed, in their order', async (_, script) => {
-    await clear();
+    await removeAll(daemon);
     const receiver = await startSink();
     const cwd = testDirectory();
     const bin = join(cwd, '.bin');
