@@ -5,7 +5,7 @@ import { changeOf, readAll, spoolDirectory, WriterProcess } from '../support/spo
 import { until } from '../support/until.ts';
 
 // test/unit/spool-damage has every operation, without a process.
-it.each(['before sync 2', 'in make 3', 'any moment'])(
+it.each(['before sync 2', 'any moment'])(
   'kill -9, %s: every answered change is read, each once',
   async (place) => {
     const directory = spoolDirectory();

@@ -1,4 +1,5 @@
-// Tests what the commands say about topics in trouble: dq explain, dq status, dq topic ls, dq dead groups.
+// Tests what the commands say about topics in trouble: dq explain, dq status, dq topic ls, dq topic get, and
+// dq dead groups.
 import { describe, expect, it } from 'vitest';
 import { startDaemon } from '../support/daemon.ts';
 import { commandsOf } from '../support/run-dq.ts';
@@ -107,6 +108,9 @@ describe('dq explain TOPIC', () => {
       const [head = '', ...rest] = (await output('explain', 'held')).split('\n');
       return line.test(head) && rest.join('') === '';
     });
+    expect(await output('topic', 'get', 'held')).toMatch(
+      /^calls +the topic is paused \(dq topic resume held\)$/m,
+    );
   });
 
   it('a receiver that hangs: the line says so, and no line proposes more calls', async () => {

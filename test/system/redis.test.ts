@@ -3,7 +3,6 @@
 
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { Redis } from 'ioredis';
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { openDatabase } from '../../src/runtime/database.ts';
@@ -13,8 +12,6 @@ import { runDq } from '../support/run-dq.ts';
 import { lacks, owned } from '../support/services.ts';
 import { ok, startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-
-const traceId = '0af7651916cd43dd8448eb211c80319c';
 
 describe.skipIf(await lacks('redis'))('dq start --redis', async () => {
   const server = await owned('file', startRedis({ config: ['appendonly yes', 'appendfsync everysec'] }));
@@ -61,37 +58,6 @@ describe.skipIf(await lacks('redis'))('dq start --redis', async () => {
     const done = await daemon.api('GET', '/v1/jobs?topic=a&state=done&limit=5');
     expect(done.body.items).toHaveLength(5);
     expect(daemon.log('error')).toEqual([]);
-  });
-
-  it('a trace costs its bytes in the record, and a job without one no byte', async () => {
-    await addTopic(daemon, 'traced', 'http://127.0.0.1:9/');
-    const parent = `00-${traceId}-b7ad6b7169203331-01`;
-    const tracestate = 'congo=t61rcWkgMzE,rojo=00f067aa0ba902b7';
-    for (const [id, traces] of Object.entries({
-      waits__1: {},
-      waits__2: { traceparent: `00-${'0'.repeat(32)}-b7ad6b7169203331-01`, tracestate },
-      waits__3: { traceparent: parent },
-      waits__4: { traceparent: parent, tracestate },
-    })) {
-      const url = `${daemon.url}/v1/topics/traced/jobs?id=${id}&delay=1h`;
-      const headers = { 'content-type': 'application/json', ...traces };
-      expect((await fetch(url, { method: 'POST', headers, body: '{"n":1}' })).status).toBe(201);
-    }
-    const client = new Redis(server.url);
-    const records: Record<string, Buffer> = {};
-    for (const key of await client.keys('{dq:*}:j'))
-      for (const [field, record] of Object.entries(await client.hgetallBuffer(key)))
-        records[field.slice(-8)] = record;
-    client.disconnect();
-    const bytes = ['waits__1', 'waits__2', 'waits__3', 'waits__4'].map((id) => records[id]?.length ?? -1);
-    const [plain = -1] = bytes;
-    // Of each option its type, its length and its bytes: 16 + 8 + 1 of the parent, and the state. Each block
-    // has a length of two bytes.
-    const parentBytes = 2 + 2 + 25;
-    expect(bytes).toEqual([plain, plain, plain + parentBytes, plain + parentBytes + 2 + tracestate.length]);
-    expect(records['waits__1']?.includes(Buffer.from(traceId, 'hex'))).toBe(false);
-    expect(records['waits__4']?.includes(Buffer.from(traceId, 'hex'))).toBe(true);
-    await daemon.api('DELETE', '/v1/topics/traced?jobs=purge');
   });
 
   it('dq backup: copies the registry alone, and names the rest and the manual page', async () => {

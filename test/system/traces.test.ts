@@ -1,5 +1,5 @@
 // Tests the W3C trace context of a push over real HTTP, from the request to each callback and what dq records
-// of it. Its bytes: redis.test.ts and unit/extension.test.ts.
+// of it. Its bytes: unit/extension.test.ts.
 import { expect, it } from 'vitest';
 import { addTopic } from '../support/producing.ts';
 import { sharedDaemon } from '../support/shared-daemon.ts';
