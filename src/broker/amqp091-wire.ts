@@ -1,9 +1,8 @@
 // One connection to a broker by AMQP 0-9-1 (RabbitMQ). A message is delivered when the broker confirms it;
 // messages are mandatory, so one that reaches no queue is returned and fails.
 // Invariant: each exchange and key has a channel of its own, because an error of one message (too large, no
-// right to its key) closes its channel with everything that is unconfirmed on it.
-// While the broker blocks its publishers (memory or disk alarm) nothing is written: the broker would read it
-// after the alarm, when the attempts have long failed.
+// right to its key) closes its channel with everything that is unconfirmed on it. A broker that blocks its
+// publishers (memory or disk alarm) gets nothing.
 
 import type { Socket } from 'node:net';
 import { type ConfirmChannel, type Connection, connect } from 'amqplib/callback_api';
@@ -11,6 +10,7 @@ import type { Broker, Target } from '../core/broker.ts';
 import { answeringAddress } from '../runtime/dial.ts';
 import { clearTimeout, setTimeout } from '../runtime/time.ts';
 import { brokerLimits } from './limits.ts';
+import { Outbox, Outboxes } from './outbox.ts';
 import type { Publication } from './publication.ts';
 import {
   BrokerError,
@@ -106,13 +106,17 @@ function socketOf(connection: Connection): Socket {
 class Amqp091Wire implements Wire {
   readonly #connection: Connection;
   /** by target */
-  readonly #channels = new Map<string, TargetChannel>();
+  readonly #channels: Outboxes<TargetChannel>;
   #isBlocked = false;
   #onLost: () => void;
 
   constructor(connection: Connection, onLost: () => void) {
     this.#connection = connection;
     this.#onLost = onLost;
+    this.#channels = new Outboxes(
+      'targets',
+      (target, onClosed) => new TargetChannel(connection, target, () => this.#waitsFor, onClosed),
+    );
     let reason = 'the broker closed the connection';
     connection.on('error', (error) => {
       reason = error.message;
@@ -123,25 +127,19 @@ class Amqp091Wire implements Wire {
     });
     connection.on('unblocked', () => {
       this.#isBlocked = false;
-      this.#flush();
+      this.#channels.flush();
     });
     // After amqplib's own listener, which writes what its channels hold.
-    socketOf(connection).on('drain', () => this.#flush());
+    socketOf(connection).on('drain', () => this.#channels.flush());
   }
 
   get isIdle(): boolean {
-    return [...this.#channels.values()].every(({ isIdle }) => isIdle);
+    return this.#channels.isIdle;
   }
 
   publish(publication: Publication): void {
-    const { target } = publication;
-    const channel = this.#channels.get(keyOf(target)) ?? this.#open(target);
-    if (channel !== null) channel.publish(publication);
-    else
-      fail(
-        publication,
-        new BrokerError('connect', `more than ${brokerLimits.channelsMax} targets of this broker are in use`),
-      );
+    const { to, key } = publication.target;
+    this.#channels.publish(JSON.stringify([to, key]), publication);
   }
 
   close(): Promise<void> {
@@ -170,66 +168,38 @@ class Amqp091Wire implements Wire {
     return socketOf(this.#connection).writableNeedDrain ? 'the broker, which does not read' : null;
   }
 
-  #flush(): void {
-    for (const channel of this.#channels.values()) channel.flush();
-  }
-
-  #open(target: Target): TargetChannel | null {
-    if (this.#channels.size >= brokerLimits.channelsMax && !this.#dropIdle()) return null;
-    const key = keyOf(target);
-    const channel = new TargetChannel(this.#connection, target, {
-      waitsFor: () => this.#waitsFor,
-      onClosed: () => {
-        if (this.#channels.get(key) === channel) this.#channels.delete(key);
-      },
-    });
-    this.#channels.set(key, channel);
-    return channel;
-  }
-
-  #dropIdle(): boolean {
-    for (const [key, channel] of this.#channels) {
-      if (!channel.isIdle) continue;
-      this.#channels.delete(key);
-      channel.close();
-      return true;
-    }
-    return false;
-  }
-
   #lost(reason: string): void {
     // amqplib ends its side only, and a broker that does not respond would keep the socket open.
     socketOf(this.#connection).destroy();
-    const channels = [...this.#channels.values()];
-    this.#channels.clear();
-    for (const channel of channels) channel.end(new BrokerError('reset', reason));
+    this.#channels.end(new BrokerError('reset', reason));
     this.#onLost();
   }
 }
 
-interface ChannelOptions {
-  /** null: the broker takes messages */
-  readonly waitsFor: () => string | null;
-  /** by the broker */
-  readonly onClosed: () => void;
-}
-
-class TargetChannel {
+class TargetChannel extends Outbox {
   /** '' is the exchange that routes to the queue of the key's name */
   readonly #exchange: string;
   readonly #key: string;
-  readonly #options: ChannelOptions;
+  readonly #whyConnectionWaits: () => string | null;
+  readonly #onClosed: () => void;
   /** null: not open yet */
   #channel: ConfirmChannel | null = null;
   #hasEnded = false;
-  readonly #waiting = new Set<Publication>();
-  /** Sent and not confirmed, by publicationKey. */
-  readonly #sent = new Map<string, { readonly publication: Publication; returned: string | null }>();
+  /** Of unconfirmed messages, by publicationKey: why the broker returned it. */
+  readonly #sent = new Map<string, { returned: string | null }>();
 
-  constructor(connection: Connection, { to, key }: Target, options: ChannelOptions) {
+  /** `onClosed`: by the broker */
+  constructor(
+    connection: Connection,
+    { to, key }: Target,
+    whyConnectionWaits: () => string | null,
+    onClosed: () => void,
+  ) {
+    super();
     this.#exchange = key === null ? '' : to;
     this.#key = key ?? to;
-    this.#options = options;
+    this.#whyConnectionWaits = whyConnectionWaits;
+    this.#onClosed = onClosed;
     try {
       const opening = connection.createConfirmChannel((error, channel) => {
         if (error) this.#closed(openFailure(error));
@@ -251,39 +221,13 @@ class TargetChannel {
     }
   }
 
-  get isIdle(): boolean {
-    return this.#waiting.size + this.#sent.size === 0;
+  protected override get waitsFor(): string | null {
+    return this.#whyConnectionWaits() ?? (this.#channel === null ? 'a channel' : null);
   }
 
-  publish(publication: Publication): void {
-    const waitsFor = this.#options.waitsFor();
-    if (this.#channel !== null && this.#waiting.size === 0 && waitsFor === null) {
-      this.#send(this.#channel, publication);
-      return;
-    }
-    this.#waiting.add(publication);
-    publication.waitIn(() => this.#waiting.delete(publication), waitsFor ?? 'a channel');
-  }
-
-  /** Sends what waits, if the channel is open and the broker takes messages. */
-  flush(): void {
-    for (const publication of this.#waiting) {
-      if (this.#channel === null || this.#options.waitsFor() !== null) return;
-      this.#waiting.delete(publication);
-      this.#send(this.#channel, publication);
-    }
-  }
-
-  /** Fails everything that waits or is unconfirmed. */
-  end(error: BrokerError): void {
+  override end(error: BrokerError): void {
     this.#hasEnded = true;
-    const publications = [
-      ...this.#waiting,
-      ...Array.from(this.#sent.values(), ({ publication }) => publication),
-    ];
-    this.#waiting.clear();
-    this.#sent.clear();
-    for (const publication of publications) fail(publication, error);
+    super.end(error);
   }
 
   /** An idle one. */
@@ -296,16 +240,16 @@ class TargetChannel {
     }
   }
 
-  #send(channel: ConfirmChannel, publication: Publication): void {
+  protected override send(publication: Publication): void {
     const { id, body, contentType, properties, timestampMs } = publication.message;
     const key = publicationKey(id, properties['dq-attempt']);
-    const sent = { publication, returned: null };
+    const sent: { returned: string | null } = { returned: null };
     this.#sent.set(key, sent);
-    publication.waitIn(() => {
+    this.awaits(publication, 'the confirmation of the broker', () => {
       if (this.#sent.get(key) === sent) this.#sent.delete(key);
-    }, 'the confirmation of the broker');
+    });
     try {
-      channel.publish(
+      this.#channel?.publish(
         this.#exchange,
         this.#key,
         body,
@@ -338,12 +282,10 @@ class TargetChannel {
 
   #closed(error: BrokerError): void {
     if (this.#hasEnded) return;
-    this.#options.onClosed();
+    this.#onClosed();
     this.end(error);
   }
 }
-
-const keyOf = ({ to, key }: Target) => JSON.stringify([to, key]);
 
 /** An id has at most one attempt of each number at a time, apart from ones that have timed out. */
 const publicationKey = (id: string, attempt: unknown) => `${id} ${String(attempt)}`;

@@ -10,6 +10,7 @@ import rhea, { type Connection, type Delivery, type EventContext, type Sender, t
 import type { Broker } from '../core/broker.ts';
 import { clearTimeout, setImmediate, setTimeout, type Timer } from '../runtime/time.ts';
 import { brokerLimits } from './limits.ts';
+import { Outbox, Outboxes } from './outbox.ts';
 import type { Publication } from './publication.ts';
 import {
   BrokerError,
@@ -36,7 +37,7 @@ interface AmqpError {
 class Amqp10Wire implements Wire {
   readonly #connection: Connection;
   readonly #events: WireEvents;
-  readonly #links = new Map<string, AddressLink>();
+  readonly #links: Outboxes<AddressLink>;
   readonly #openTimer: Timer;
   readonly #socket: Socket;
   #isOpen = false;
@@ -45,6 +46,11 @@ class Amqp10Wire implements Wire {
   constructor(broker: Broker, socket: Socket, name: string, events: WireEvents) {
     this.#events = events;
     this.#socket = socket;
+    this.#links = new Outboxes('addresses', ({ to }, onClosed) => {
+      const session = this.#connection.create_session();
+      session.open();
+      return new AddressLink(session, to, socket, onClosed);
+    });
     this.#openTimer = setTimeout(
       () => this.#lost(new BrokerError('timeout', `no connection within ${brokerLimits.openMsMax} ms`)),
       brokerLimits.openMsMax,
@@ -74,21 +80,11 @@ class Amqp10Wire implements Wire {
   }
 
   get isIdle(): boolean {
-    return [...this.#links.values()].every(({ isIdle }) => isIdle);
+    return this.#links.isIdle;
   }
 
   publish(publication: Publication): void {
-    const { to } = publication.target;
-    const link = this.#links.get(to) ?? this.#open(to);
-    if (link !== null) link.publish(publication);
-    else
-      fail(
-        publication,
-        new BrokerError(
-          'connect',
-          `more than ${brokerLimits.channelsMax} addresses of this broker are in use`,
-        ),
-      );
+    this.#links.publish(publication.target.to, publication);
   }
 
   close(): Promise<void> {
@@ -117,8 +113,8 @@ class Amqp10Wire implements Wire {
       clearTimeout(this.#openTimer);
       // Whatever the broker sends may give credit or space, and rhea has no event for the space of a session.
       // On the next tick rhea has taken it in.
-      socket.on('data', () => process.nextTick(() => this.#flush()));
-      socket.on('drain', () => this.#flush());
+      socket.on('data', () => process.nextTick(() => this.#links.flush()));
+      socket.on('drain', () => this.#links.flush());
       this.#events.onOpen();
     });
     // An AMQP error of the peer names the reason: a rejected login, a broker that stops.
@@ -162,43 +158,8 @@ class Amqp10Wire implements Wire {
     );
   }
 
-  #flush(): void {
-    for (const link of this.#links.values()) link.flush();
-  }
-
   #linkOf(session: Session | undefined): AddressLink | undefined {
-    for (const link of this.#links.values()) if (link.sender.session === session) return link;
-    return undefined;
-  }
-
-  #open(to: string): AddressLink | null {
-    if (this.#links.size >= brokerLimits.channelsMax && !this.#dropIdle()) return null;
-    const session = this.#connection.create_session();
-    session.open();
-    const sender = session.open_sender({
-      target: { address: to },
-      // The broker's disposition of each message counts.
-      snd_settle_mode: 0,
-      treat_modified_as_released: false,
-    } as never);
-    const link = new AddressLink(sender, {
-      isFull: () => this.#socket.writableNeedDrain,
-      onClosed: () => {
-        if (this.#links.get(to) === link) this.#links.delete(to);
-      },
-    });
-    this.#links.set(to, link);
-    return link;
-  }
-
-  #dropIdle(): boolean {
-    for (const [to, link] of this.#links) {
-      if (!link.isIdle) continue;
-      this.#links.delete(to);
-      link.sender.session.close();
-      return true;
-    }
-    return false;
+    return this.#links.all().find((link) => link.sender.session === session);
   }
 
   #lost(error: BrokerError): void {
@@ -206,19 +167,10 @@ class Amqp10Wire implements Wire {
     this.#isLost = true;
     clearTimeout(this.#openTimer);
     // With the error: rhea ends its timers on the event of an error only.
-    this.#socket?.destroy(error);
-    const links = [...this.#links.values()];
-    this.#links.clear();
-    for (const link of links) link.end(error);
+    this.#socket.destroy(error);
+    this.#links.end(error);
     this.#events.onLost(error);
   }
-}
-
-interface LinkOptions {
-  /** The broker does not read as fast as dq writes. */
-  readonly isFull: () => boolean;
-  /** by the broker */
-  readonly onClosed: () => void;
 }
 
 /** rhea's types omit these. */
@@ -230,35 +182,29 @@ interface Outgoing {
   transfer_window(): number;
 }
 
-class AddressLink {
+class AddressLink extends Outbox {
   readonly sender: Sender;
-  readonly #options: LinkOptions;
+  readonly #socket: Socket;
+  readonly #onClosed: () => void;
   #hasEnded = false;
-  readonly #waiting = new Set<Publication>();
+  /** of unconfirmed messages */
   readonly #sent = new Map<Delivery, Publication>();
 
-  constructor(sender: Sender, options: LinkOptions) {
-    this.sender = sender;
-    this.#options = options;
+  /** `onClosed`: by the broker */
+  constructor(session: Session, address: string, socket: Socket, onClosed: () => void) {
+    super();
+    this.sender = session.open_sender({
+      target: { address },
+      // The broker's disposition of each message counts.
+      snd_settle_mode: 0,
+      treat_modified_as_released: false,
+    } as never);
+    this.#socket = socket;
+    this.#onClosed = onClosed;
   }
 
-  get isIdle(): boolean {
-    return this.#waiting.size + this.#sent.size === 0;
-  }
-
-  publish(publication: Publication): void {
-    const waitsFor = this.#waitsFor;
-    if (this.#waiting.size === 0 && waitsFor === null) {
-      this.#send(publication);
-      return;
-    }
-    this.#waiting.add(publication);
-    publication.waitIn(() => this.#waiting.delete(publication), waitsFor ?? 'credit of the broker');
-  }
-
-  /** null: the broker takes messages. */
-  get #waitsFor(): string | null {
-    if (this.#options.isFull()) return 'the broker, which does not read';
+  protected override get waitsFor(): string | null {
+    if (this.#socket.writableNeedDrain) return 'the broker, which does not read';
     const { credit, session } = this.sender as Sender & { readonly credit: number };
     const { outgoing } = session as Session & { readonly outgoing: Outgoing };
     // rhea takes credit and space for a message when it writes it, after this tick.
@@ -267,40 +213,32 @@ class AddressLink {
     return isTaken ? null : 'credit of the broker';
   }
 
-  flush(): void {
-    for (const publication of this.#waiting) {
-      if (this.#waitsFor !== null) return;
-      this.#waiting.delete(publication);
-      this.#send(publication);
-    }
-  }
-
   /** `error`: null for an accepted message */
   settled(delivery: Delivery | undefined, error: BrokerError | null): void {
     const publication = delivery === undefined ? undefined : this.#sent.get(delivery);
-    if (delivery !== undefined) this.#sent.delete(delivery);
-    if (publication !== undefined && error === null) publication.confirm();
-    else if (publication !== undefined && error !== null) fail(publication, error);
+    if (publication === undefined) return;
+    if (error === null) publication.confirm();
+    else fail(publication, error);
   }
 
-  /** Fails everything that waits or is not settled. */
-  end(error: BrokerError): void {
+  override end(error: BrokerError): void {
     this.#hasEnded = true;
-    const publications = [...this.#waiting, ...this.#sent.values()];
-    this.#waiting.clear();
-    this.#sent.clear();
-    for (const publication of publications) fail(publication, error);
+    super.end(error);
   }
 
   closed(error: BrokerError): void {
     if (this.#hasEnded) return;
-    this.#options.onClosed();
+    this.#onClosed();
     this.end(error);
     // The broker may have ended the link alone. After the tick in which rhea answers that.
-    setImmediate(() => this.sender.session.close());
+    setImmediate(() => this.close());
   }
 
-  #send(publication: Publication): void {
+  close(): void {
+    this.sender.session.close();
+  }
+
+  protected override send(publication: Publication): void {
     const { key } = publication.target;
     const { id, body, contentType, properties, timestampMs } = publication.message;
     try {
@@ -314,7 +252,7 @@ class AddressLink {
         ...(key === null ? {} : { subject: key }),
       });
       this.#sent.set(delivery, publication);
-      publication.waitIn(() => this.#sent.delete(delivery), 'the confirmation of the broker');
+      this.awaits(publication, 'the confirmation of the broker', () => this.#sent.delete(delivery));
     } catch (error) {
       fail(publication, new BrokerError('reset', (error as Error).message, { cause: error }));
     }

@@ -9,6 +9,7 @@ import { Client, type IStompSocket, StompSocketState, Versions } from '@stomp/st
 import type { Broker } from '../core/broker.ts';
 import { clearTimeout, setTimeout, type Timer } from '../runtime/time.ts';
 import { brokerLimits } from './limits.ts';
+import { Outbox } from './outbox.ts';
 import type { Publication } from './publication.ts';
 import {
   BrokerError,
@@ -26,21 +27,20 @@ export const openStomp: OpenWire = async (broker, dialing, _name, onLost) => {
   return whenOpen((events) => new StompWire(broker, socket, events), onLost);
 };
 
-class StompWire implements Wire {
+class StompWire extends Outbox implements Wire {
   readonly #client: Client;
   readonly #events: WireEvents;
   readonly #openTimer: Timer;
-  readonly #waiting = new Set<Publication>();
-  readonly #sent = new Set<Publication>();
   readonly #stream: StompStream;
   #isOpen = false;
   #isLost = false;
   #receipts = 0;
 
   constructor(broker: Broker, socket: Socket, events: WireEvents) {
+    super();
     this.#events = events;
     this.#stream = new StompStream(socket, {
-      onDrain: () => this.#flush(),
+      onDrain: () => this.flush(),
       onLost: (error) => this.#lost(this.#isOpen ? resetBy(error) : openFailure(error)),
     });
     const { host, login, vhost } = broker;
@@ -75,17 +75,8 @@ class StompWire implements Wire {
     this.#client.activate();
   }
 
-  get isIdle(): boolean {
-    return this.#waiting.size + this.#sent.size === 0;
-  }
-
-  publish(publication: Publication): void {
-    if (this.#waiting.size === 0 && !this.#stream.isFull) {
-      this.#send(publication);
-      return;
-    }
-    this.#waiting.add(publication);
-    publication.waitIn(() => this.#waiting.delete(publication), 'the broker, which does not read');
+  protected override get waitsFor(): string | null {
+    return this.#stream.isFull ? 'the broker, which does not read' : null;
   }
 
   close(): Promise<void> {
@@ -102,22 +93,13 @@ class StompWire implements Wire {
     });
   }
 
-  #flush(): void {
-    for (const publication of this.#waiting) {
-      if (this.#stream.isFull) return;
-      this.#waiting.delete(publication);
-      this.#send(publication);
-    }
-  }
-
-  #send(publication: Publication): void {
+  protected override send(publication: Publication): void {
     const { target, message } = publication;
     const { id, body, contentType, properties, timestampMs } = message;
     // In STOMP it is an order to the broker: to hold the message until a commit.
     const { transaction: _, ...own } = properties;
     const receipt = `dq-${++this.#receipts}`;
-    this.#sent.add(publication);
-    publication.waitIn(() => this.#sent.delete(publication), 'the receipt of the broker');
+    this.awaits(publication, 'the receipt of the broker');
     this.#client.watchForReceipt(receipt, () => publication.confirm());
     try {
       this.#client.publish({
@@ -149,7 +131,7 @@ class StompWire implements Wire {
     clearTimeout(this.#openTimer);
     this.#stream.terminate();
     void this.#client.deactivate({ force: true });
-    for (const publication of [...this.#waiting, ...this.#sent]) fail(publication, error);
+    this.end(error);
     this.#events.onLost(error);
   }
 }
