@@ -172,8 +172,8 @@ export const workMutants: Mutants<SimulatedMutant> = {
       },
       'operation-lists-later-jobs': {
         file: operation('operation-jobs'),
-        text: '    before: moment,\n  };',
-        by: '  };',
+        text: '...storedFilter(record), before: record.moment }',
+        by: '...storedFilter(record) }',
       },
       'bulk-call-names-no-moment': {
         file: operation('operation-jobs'),

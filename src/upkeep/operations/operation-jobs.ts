@@ -12,7 +12,7 @@ import type { DeadFilter, DeadLetter, Page, SearchFilter, Store } from '../../po
 import { StoreError, type StoreFailure, shardsAway } from '../../ports/store-error.ts';
 import type { Counters, JournalParts } from '../../process/role.ts';
 import { upkeepLimits } from '../limits.ts';
-import { isCovered, type Listed, type Moved, type Started } from './operation-step.ts';
+import { isCovered, type Listed, type Moved, type Started, storedFilter } from './operation-step.ts';
 import { RestoreRows } from './restore-rows.ts';
 
 export class OperationJobs {
@@ -40,18 +40,14 @@ export class OperationJobs {
    *  Reads at most operationPage jobs. Rejects with StoreError while a part of the store does not answer:
    *  the operation is about all jobs. */
   async list(record: Started, work: OperationWork): Promise<Listed> {
-    if (record.kind === 'restore') return this.#journaled().list(record, work);
     const { ids, cursor } = work;
     if (ids !== null) {
       const [page, rest] = [ids.slice(0, upkeepLimits.operationPage), ids.slice(upkeepLimits.operationPage)];
       const keys = page.map((id) => ({ topic: record.filter.topic ?? '', id }));
-      return {
-        ids: rest,
-        cursor: null,
-        isListed: rest.length === 0,
-        step: await this.#find(record, keys, work),
-      };
+      const step = await this.#find(record, keys, work);
+      return { ids: rest, cursor: null, isListed: rest.length === 0, step };
     }
+    if (record.kind === 'restore') return this.#journaled().list(record, cursor);
     const page = isAboutDead(record) ? await this.#dead(record, cursor) : await this.#live(record, cursor);
     return { ids, cursor: page.nextCursor, isListed: page.nextCursor === null, step: page.items.map(keyOf) };
   }
@@ -98,15 +94,12 @@ export class OperationJobs {
     for (const [topic, its] of grouped(keys, ([name]) => name)) {
       const filter = { topic, ids: its.map(([, id]) => id), before: record.moment };
       for (let more = true; more; ) {
-        if (record.kind === 'requeue') {
-          const step = await this.#store.dead.requeue(filter, limits.bulkMax);
-          done += step.requeued;
-          more = step.more;
-        } else {
-          const step = await this.#store.dead.purge(filter, limits.bulkMax);
-          done += step.purged;
-          more = step.more;
-        }
+        const step =
+          record.kind === 'requeue'
+            ? await this.#store.dead.requeue(filter, limits.bulkMax)
+            : await this.#store.dead.purge(filter, limits.bulkMax);
+        done += 'requeued' in step ? step.requeued : step.purged;
+        more = step.more;
       }
     }
     return { done, skipped: keys.length - done, failures: [], unsure: [] };
@@ -127,6 +120,7 @@ export class OperationJobs {
     keys: readonly JobKey[],
     { versions = {} }: OperationWork,
   ): Promise<readonly StepKey[]> {
+    if (record.kind === 'restore') return this.#journaled().find(record, keys);
     const found = isAboutDead(record)
       ? await this.#deadOf(record, keys)
       : (await inParts(keys, (key) => this.#liveOf(record, key))).flat();
@@ -172,13 +166,8 @@ async function inParts<T>(keys: readonly JobKey[], ask: (key: JobKey) => Promise
   return found;
 }
 
-function deadFilter({ filter: { topic, since, until }, moment }: OperationRecord): DeadFilter {
-  return {
-    ...(topic === undefined ? {} : { topic }),
-    ...(since === undefined ? {} : { since }),
-    ...(until === undefined ? {} : { until }),
-    before: moment,
-  };
+function deadFilter(record: OperationRecord): DeadFilter {
+  return { ...storedFilter(record), before: record.moment };
 }
 
 function liveFilter(record: OperationRecord): SearchFilter {

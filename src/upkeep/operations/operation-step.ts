@@ -17,6 +17,16 @@ export interface Moved {
 export type Started = OperationRecord & { readonly startedAt: number };
 export type Listed = Pick<OperationWork, 'ids' | 'cursor' | 'isListed' | 'step'>;
 
+/** The filter that stores apply themselves. */
+export function storedFilter({ filter: { topic, since, until } }: OperationRecord) {
+  return {
+    ...(topic === undefined ? {} : { topic }),
+    ...(since === undefined ? {} : { since }),
+    ...(until === undefined ? {} : { until }),
+  };
+}
+
+/** The other part of the filter, and the topics of the caller. */
 export function isCovered({ topics, filter }: OperationRecord, { topic, id }: JobKey): boolean {
   const rights = { scopes: [], topics };
   const isTopic = reachesEveryTopic(rights) || reaches(rights, topic);

@@ -6,15 +6,14 @@ import type { JobKey } from '../../core/job.ts';
 import type { Change } from '../../core/job-change.ts';
 import { isRestorable, type JobRow } from '../../core/job-row.ts';
 import { limits } from '../../core/limits.ts';
-import type { OperationWork, StepKey } from '../../core/operation.ts';
+import type { StepKey } from '../../core/operation.ts';
 import { changeOf } from '../../journal/heal/put-outcomes.ts';
 import { journalLimits } from '../../journal/limits.ts';
 import type { Store } from '../../ports/job-store.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import type { JournalParts } from '../../process/role.ts';
 import { random } from '../../runtime/time.ts';
-import { upkeepLimits } from '../limits.ts';
-import { isCovered, type Listed, type Moved, type Started } from './operation-step.ts';
+import { isCovered, type Listed, type Moved, type Started, storedFilter } from './operation-step.ts';
 
 /** Of a list: which rows, and where among them. */
 interface Cursor {
@@ -37,29 +36,17 @@ export class RestoreRows {
   }
 
   /** Rows that wait, earliest due first, then dead ones. */
-  async list(record: Started, { ids, cursor }: OperationWork): Promise<Listed> {
-    if (ids !== null) {
-      const [page, rest] = [ids.slice(0, upkeepLimits.operationPage), ids.slice(upkeepLimits.operationPage)];
-      const keys = page.map((id) => ({ topic: record.filter.topic ?? '', id }));
-      const rows = (await this.#journal.db.rows(keys)).filter(isRestorable);
-      return { ids: rest, cursor: null, isListed: rest.length === 0, step: await this.#step(record, rows) };
-    }
+  async list(record: Started, cursor: string | null): Promise<Listed> {
     const { state, page }: Cursor = cursor === null ? { state: 'waiting', page: null } : JSON.parse(cursor);
-    const { topic, since, until } = record.filter;
-    const filter = {
-      ...(topic === undefined ? {} : { topic }),
-      ...(since === undefined ? {} : { since }),
-      ...(until === undefined ? {} : { until }),
-    };
-    const { keys, nextCursor } = await this.#journal.db.openKeys(state, filter, page);
+    const { keys, nextCursor } = await this.#journal.db.openKeys(state, storedFilter(record), page);
     const isListed = state === 'dead' && nextCursor === null;
     const next: Cursor = nextCursor === null ? { state: 'dead', page: null } : { state, page: nextCursor };
-    return {
-      ids,
-      cursor: isListed ? null : JSON.stringify(next),
-      isListed,
-      step: await this.#step(record, keys),
-    };
+    const step = await this.#step(record, keys);
+    return { ids: null, cursor: isListed ? null : JSON.stringify(next), isListed, step };
+  }
+
+  async find(record: Started, keys: readonly JobKey[]): Promise<readonly StepKey[]> {
+    return this.#step(record, (await this.#journal.db.rows(keys)).filter(isRestorable));
   }
 
   async #step(
