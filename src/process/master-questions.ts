@@ -1,9 +1,10 @@
 // MasterQuestions asks the master for what only it has: the processes of this instance, its metrics, and the
-// answers of its notifiers and of dq-upkeep. Each question has a number. Without an answer within
-// processLimits.masterAnswerMs the result is null, because a dead master never answers, and an older one
-// ignores questions that it does not know.
+// answers of its notifiers and of dq-upkeep, which give them by answerQuestions. Each question has a number.
+// Without an answer within processLimits.masterAnswerMs the result is null, because a dead master never
+// answers, and an older one ignores questions that it does not know.
 
 import { clearTimeout, setTimeout } from '../runtime/time.ts';
+import type { Log } from '../telemetry/log.ts';
 import { processLimits } from './limits.ts';
 import type { ConfigState, ProcessInfo, ReloadState, ToMaster, ToWorker } from './messages.ts';
 import type { AnswerOf, QuestionName, Questions } from './questions.ts';
@@ -102,4 +103,31 @@ export class MasterQuestions {
       this.#link.send({ ...question, call } as Asked);
     });
   }
+}
+
+type Answerers = {
+  readonly [Name in QuestionName]?: (
+    params: Questions[Name]['params'],
+  ) => Questions[Name]['answer'] | Promise<Questions[Name]['answer']>;
+};
+
+/** Answers the questions that arrive from now on: null for one that this process cannot answer, and nothing
+ *  for one that it does not know. */
+export function answerQuestions(link: MasterLink, log: Log, answerers: Answerers): void {
+  const byName = new Map(Object.entries(answerers));
+  link.onMessage((message) => {
+    if (message.kind !== 'ask') return;
+    const { call, question } = message;
+    const answerer = byName.get(question.name) as ((params: unknown) => unknown) | undefined;
+    if (answerer === undefined) return;
+    const send = (answer: unknown) => link.send({ kind: 'answer', call, answer });
+    void (async () => {
+      try {
+        send(await answerer(question.params));
+      } catch (error) {
+        log.error('questions: cannot answer', error, { question: question.name });
+        send(null);
+      }
+    })();
+  });
 }

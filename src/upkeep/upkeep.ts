@@ -16,9 +16,8 @@ import {
   openMailSender,
 } from '../mail/smtp-sender.ts';
 import type { AlertEntry, StoreAdmin } from '../ports/job-store.ts';
-import { answerQuestions } from '../process/answer-questions.ts';
 import { IncidentFiles } from '../process/incident-files.ts';
-import { MasterQuestions } from '../process/master-questions.ts';
+import { answerQuestions, MasterQuestions } from '../process/master-questions.ts';
 import type { ToWorker } from '../process/messages.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { StatFiles } from '../process/stat-files.ts';
