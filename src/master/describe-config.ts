@@ -1,21 +1,11 @@
 // Describes the configuration for the console: the values in force with their origins, and what a reload
 // would change. Masks secrets here, so that none of them leaves the master.
 
-import type { Origins } from '../config/cross-checks.ts';
 import { restartOptions } from '../config/needs-restart.ts';
-import type { Config, OptionName } from '../config/options.ts';
-import { options } from '../config/options.ts';
+import { type OptionName, options } from '../config/options.ts';
 import { defaultText, describeConfig, sourceOf } from '../config/show.ts';
 import type { ConfigState } from '../process/messages.ts';
-import type { ReadConfig } from './reload.ts';
-
-/** What a start or a reload has read. */
-export interface ReadFacts {
-  readonly config: Config;
-  readonly origins: Origins;
-  /** null = no file */
-  readonly file: string | null;
-}
+import type { ReadConfig, ReadFacts } from './reload.ts';
 
 /** `onDisk`: what a reload would read now */
 export function describeState(inForce: ReadFacts, onDisk: ReturnType<ReadConfig>): ConfigState {

@@ -24,8 +24,8 @@ import { ControlCommands } from './control/control-commands.ts';
 import { ControlSocket } from './control/control-socket.ts';
 import { ServiceManager } from './control/service-manager.ts';
 import { DataDirectory } from './data/data-directory.ts';
-import { describeState, type ReadFacts } from './describe-config.ts';
-import type { ReadConfig } from './reload.ts';
+import { describeState } from './describe-config.ts';
+import type { ReadConfig, ReadFacts } from './reload.ts';
 import { Signals } from './signals.ts';
 import type { CompatAddresses } from './workers/compat-addresses.ts';
 import { masterTitle } from './workers/process-table.ts';
@@ -154,10 +154,6 @@ class Master {
       config: () => this.#facts.config,
       whyNeverRestart: () => options.restarting.whyNever(),
       whyNotRestart: () => options.restarting.whyNot(this.#listening()),
-      nextDataDir: () => {
-        const read = options.previewConfig();
-        return read.ok ? read.config.dataDir : null;
-      },
       whyRestart: () => this.#whyRestart(),
       previewConfig: options.previewConfig,
     });

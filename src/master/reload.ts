@@ -15,15 +15,16 @@ import type { Fleet } from './workers/fleet.ts';
 import type { Generation } from './workers/generation.ts';
 import { readyMsOf } from './workers/ready-time.ts';
 
+/** What a start or a reload has read. */
+export interface ReadFacts {
+  readonly config: Config;
+  readonly origins: Origins;
+  /** null = no file */
+  readonly file: string | null;
+}
+
 export type ReadConfig = () =>
-  | {
-      readonly ok: true;
-      readonly config: Config;
-      readonly origins: Origins;
-      /** null = no file */
-      readonly file: string | null;
-      readonly warnings: readonly string[];
-    }
+  | (ReadFacts & { readonly ok: true; readonly warnings: readonly string[] })
   | { readonly ok: false; readonly reason: string };
 
 export interface ReloadOptions {

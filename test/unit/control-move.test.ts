@@ -26,7 +26,6 @@ it.each([
     config: () => config,
     whyNeverRestart: () => refused,
     whyNotRestart: async () => refused,
-    nextDataDir: () => '/data',
     previewConfig: () => ({ ok: true, config, origins: {}, file: null }) as never,
     whyRestart: () => null,
   });

@@ -9,10 +9,9 @@ import { version } from '../../core/version.ts';
 import type { OpenLog } from '../../telemetry/log.ts';
 import type { DataDirectory } from '../data/data-directory.ts';
 import type { ReadConfig } from '../reload.ts';
-import { ownShare } from '../workers/own-share.ts';
+import { ownShare } from '../workers/process-table.ts';
 import type { Supervisor } from '../workers/supervisor.ts';
 import type { ControlAnswer, DaemonStatus } from './control-protocol.ts';
-import type { ControlHandlers } from './control-socket.ts';
 
 /** Exit code of `dq reload`: the configuration is in force, but something does not work yet (cli/exit.ts). */
 const exitPartly = 5;
@@ -27,15 +26,13 @@ export interface ControlOptions {
   readonly whyNeverRestart: () => string | null;
   /** one sentence: why a start with the current configuration would fail; null = it would be tried */
   readonly whyNotRestart: () => Promise<string | null>;
-  /** of a start with the current configuration; null: it is wrong */
-  readonly nextDataDir: () => string | null;
   /** as after a restart */
   readonly previewConfig: ReadConfig;
   /** one sentence: the code on disk is newer than the master's; null = it is not */
   readonly whyRestart: () => string | null;
 }
 
-export class ControlCommands implements ControlHandlers {
+export class ControlCommands {
   readonly #options: ControlOptions;
   #startsAgain = false;
   #isMoving = false;
@@ -72,6 +69,7 @@ export class ControlCommands implements ControlHandlers {
     };
   }
 
+  /** Begins a stop. timeoutMs: undefined = shutdownTimeout */
   stop(timeoutMs?: number): void {
     this.#startsAgain = false;
     this.#options.supervisor.stop(timeoutMs);
@@ -82,6 +80,7 @@ export class ControlCommands implements ControlHandlers {
     this.#options.supervisor.stopAtOnce();
   }
 
+  /** Resolves with the exit code of the command. */
   async reload(answer: (answer: ControlAnswer) => void = () => {}): Promise<number> {
     const { supervisor, whyRestart } = this.#options;
     const report = (message: string): void => answer({ message });
@@ -97,19 +96,21 @@ export class ControlCommands implements ControlHandlers {
     return outcome.flaws.length === 0 ? 0 : exitPartly;
   }
 
+  /** Begins a stop with a start after it; returns why not, or null. */
   async restart(answer: (answer: ControlAnswer) => void): Promise<string | null> {
-    const { supervisor, data, log, whyNotRestart, nextDataDir } = this.#options;
+    const { supervisor, data, log, whyNotRestart, previewConfig } = this.#options;
     const why = await whyNotRestart();
     if (why !== null) return why;
     if (supervisor.state === 'draining') return 'the daemon is being stopped';
-    const dataDir = nextDataDir();
-    if (dataDir !== null && dataDir !== data.path) answer({ dataDir });
+    const next = previewConfig();
+    if (next.ok && next.config.dataDir !== data.path) answer({ dataDir: next.config.dataDir });
     log.notice('restarting');
     this.#startsAgain = true;
     supervisor.stop();
     return null;
   }
 
+  /** Copies the registry, then as restart(). `ends` false: MySQL is in force already, and nothing ends. */
   async move(): Promise<{ readonly refused: string } | { readonly ends: boolean }> {
     const { supervisor, data, log, config, whyNeverRestart, previewConfig } = this.#options;
     const read = previewConfig();

@@ -6,29 +6,16 @@ import { chmodSync, rmSync } from 'node:fs';
 import type { Server, Socket } from 'node:net';
 import { createServer } from 'node:net';
 import { masterLimits } from '../limits.ts';
-import type { ControlAnswer, ControlRequest, DaemonStatus } from './control-protocol.ts';
-
-export interface ControlHandlers {
-  url(): string | null;
-  status(): Promise<DaemonStatus>;
-  /** Begins a stop. timeoutMs: undefined = shutdownTimeout */
-  stop(timeoutMs: number | undefined): void;
-  /** Resolves with the exit code of the command. */
-  reload(answer: (answer: ControlAnswer) => void): Promise<number>;
-  /** Begins a stop with a start after it; returns why not, or null. */
-  restart(answer: (answer: ControlAnswer) => void): Promise<string | null>;
-  /** Copies the registry, then as restart(). `ends` false: MySQL is in force already, and nothing ends. */
-  move(): Promise<{ readonly refused: string } | { readonly ends: boolean }>;
-  reopenLogs(): void;
-}
+import type { ControlCommands } from './control-commands.ts';
+import type { ControlAnswer, ControlRequest } from './control-protocol.ts';
 
 export class ControlSocket {
   readonly #server: Server;
-  readonly #handlers: ControlHandlers;
+  readonly #commands: ControlCommands;
   readonly #waiting = new Set<Socket>();
 
-  constructor(handlers: ControlHandlers) {
-    this.#handlers = handlers;
+  constructor(commands: ControlCommands) {
+    this.#commands = commands;
     this.#server = createServer((socket) => this.#serve(socket));
   }
 
@@ -83,38 +70,38 @@ export class ControlSocket {
     const asked = parse(request);
     switch (asked?.cmd) {
       case 'status':
-        this.#handlers.status().then(
+        this.#commands.status().then(
           (status) => end(0, { status }),
           // Without an answer, the command says that the daemon does not answer.
           () => socket.destroy(),
         );
         break;
       case 'where':
-        end(0, { url: this.#handlers.url() });
+        end(0, { url: this.#commands.url() });
         break;
       case 'reopen_logs':
-        this.#handlers.reopenLogs();
+        this.#commands.reopenLogs();
         end(0);
         break;
       case 'stop':
         this.#waiting.add(socket);
-        this.#handlers.stop(asked.timeoutMs);
+        this.#commands.stop(asked.timeoutMs);
         break;
       case 'restart':
-        void this.#handlers.restart(tell).then((refused) => {
+        void this.#commands.restart(tell).then((refused) => {
           if (refused === null) this.#waiting.add(socket);
           else end(1, { refused });
         });
         break;
       case 'move':
-        void this.#handlers.move().then((outcome) => {
+        void this.#commands.move().then((outcome) => {
           if ('refused' in outcome) end(1, outcome);
           else if (outcome.ends) this.#waiting.add(socket);
           else end(0, { moved: true });
         });
         break;
       case 'reload':
-        void this.#handlers.reload(tell).then((exit) => end(exit));
+        void this.#commands.reload(tell).then((exit) => end(exit));
         break;
       default:
         end(2, {

@@ -47,6 +47,8 @@ export class DataDirectory {
   /** Rejects with StartRejected. `isShared`: other instances may use the same store. */
   static async open(path: string, isShared = false): Promise<DataDirectory> {
     const runDir = runDirOf(path);
+    const unusable = (error: unknown) =>
+      new StartRejected(`the data directory ${path} cannot be used: ${messageOf(error)}`, { cause: error });
     let lock: DirectoryLock;
     try {
       // Before mkdir, which reports "no such file" on a read-only file system.
@@ -55,10 +57,7 @@ export class DataDirectory {
       chmodSync(runDir, 0o700);
       lock = await lockOf(path);
     } catch (error) {
-      if (error instanceof StartRejected) throw error;
-      throw new StartRejected(`the data directory ${path} cannot be used: ${messageOf(error)}`, {
-        cause: error,
-      });
+      throw error instanceof StartRejected ? error : unusable(error);
     }
     let data: DataDirectory | null = null;
     try {
@@ -68,9 +67,7 @@ export class DataDirectory {
     } catch (error) {
       if (data === null) lock.release();
       else data.close();
-      throw new StartRejected(`the data directory ${path} cannot be used: ${messageOf(error)}`, {
-        cause: error,
-      });
+      throw unusable(error);
     }
   }
 

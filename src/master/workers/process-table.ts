@@ -1,7 +1,8 @@
-// Identifies processes by /proc: pid and start time. A pid alone may belong to another process by now.
-// Reads only. Without /proc no process is identified, and none is killed.
+// Identifies processes by /proc: pid and start time. A pid alone may belong to another process by now. Also
+// reads their memory. Without /proc no process is identified, and none is killed.
 
 import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 
 /** Title of the master in the process table. */
 export const masterTitle = 'dq-master';
@@ -48,6 +49,15 @@ function titleOf(pid: number): string {
   } catch {
     return '';
   }
+}
+
+/** Memory of a process with its share of the pages that it has in common with others (PSS), bytes; null: not
+ *  known. The sum over all processes is what they take from the machine; that of their RSS counts common
+ *  pages often. */
+export async function ownShare(pid: number): Promise<number | null> {
+  const rollup = await readFile(`/proc/${pid}/smaps_rollup`, 'utf8').catch(() => '');
+  const kib = /^Pss:\s+(\d+) kB$/m.exec(rollup)?.[1];
+  return kib === undefined ? null : Number(kib) * 1024;
 }
 
 const hasEnded = (state: string): boolean => state === 'Z' || state === 'X';
