@@ -39,7 +39,7 @@ export type CallEnd = CallOutcome | { readonly kind: 'not_started' };
 export type OnEnd = (end: CallEnd, durationMs: number, detail: string) => void;
 
 export class Call implements Caller {
-  readonly #pools: Pick<Pools, 'dispatch' | 'dispatchAlone'>;
+  readonly #pools: Pick<Pools, 'dispatch'>;
   readonly #request: CallRequest;
   readonly #onEnd: OnEnd;
   readonly #startedAt = monotonicNow();
@@ -59,7 +59,7 @@ export class Call implements Caller {
   #pauseTimer: Timer | null = null;
 
   /** Starts at once. A request that cannot be sent ends within the constructor. */
-  constructor(pools: Pick<Pools, 'dispatch' | 'dispatchAlone'>, request: CallRequest, onEnd: OnEnd) {
+  constructor(pools: Pick<Pools, 'dispatch'>, request: CallRequest, onEnd: OnEnd) {
     this.#pools = pools;
     this.#request = request;
     this.#onEnd = onEnd;
@@ -136,8 +136,7 @@ export class Call implements Caller {
   #dispatch(): void {
     const { options, check } = this.#request;
     // A new connection is not a kept one, so this is the last time.
-    if (this.#isSentAgain) this.#pools.dispatchAlone(options, check, this);
-    else this.#pools.dispatch(options, check, this);
+    this.#pools.dispatch(options, check, this, this.#isSentAgain);
   }
 
   /** An endless reply must not take the event loop from the calls of other topics. */

@@ -23,6 +23,7 @@ import { type CapacityGrant, CapacityGrants, type FreeCapacity } from './capacit
 import { CapacityPlan } from './capacity-plan.ts';
 import { type CapacityView, explainCapacity } from './explain-capacity.ts';
 import { notifierLimits } from './limits.ts';
+import type { NameLookups } from './name-lookups.ts';
 import type { PoisonIsolation } from './poison-isolation.ts';
 import { Probes } from './probes.ts';
 import type { Settler } from './settler.ts';
@@ -48,7 +49,7 @@ export interface CapacityOptions {
   readonly pollCeilingMs: number;
   /** limit of open files of this process; null = unknown */
   readonly openFilesMax: number | null;
-  readonly lookups: { isLookupQueued(hostname: string): boolean };
+  readonly lookups: Pick<NameLookups, 'isQueued'>;
   readonly settler: Pick<Settler, 'leased' | 'unsettled'>;
   readonly isolation: PoisonIsolation;
   readonly partitions: () => readonly Partition[];

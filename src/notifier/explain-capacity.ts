@@ -104,17 +104,11 @@ function ofTopic(view: CapacityView, topic: KnownTopic, nowMs: number): readonly
       remedy: 'replace the topic with PUT /v1/topics/{topic}; its jobs are held until then',
       values: { failure },
     });
-  if (topic.state === 'paused')
+  const { state } = topic;
+  if (state !== 'active')
     reasons.push({
-      code: 'paused',
-      message: 'the topic is paused',
-      remedy: `dq topic resume ${name}`,
-      values: {},
-    });
-  if (topic.state === 'offline')
-    reasons.push({
-      code: 'offline',
-      message: 'the topic is offline',
+      code: state,
+      message: `the topic is ${state}`,
       remedy: `dq topic resume ${name}`,
       values: {},
     });
@@ -293,8 +287,7 @@ function ofNotifier(view: CapacityView, name: string, nowMs: number): readonly C
     });
   const failing = all.filter((partition) => failures.failing.has(partition));
   if (failing.length > 0) {
-    const codes = new Set(failing.map((partition) => failures.failing.get(partition)));
-    const code = [...codes].join(', ');
+    const code = [...new Set(failing.map((partition) => failures.failing.get(partition)))].join(', ');
     reasons.push({
       code: 'store_unavailable',
       message: `the last reserve failed in ${failing.length} of ${all.length} partitions of the store (${code})`,

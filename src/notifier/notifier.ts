@@ -103,7 +103,7 @@ class Notifier implements Role {
       leaseMarginMs: config['lease.margin'],
       pollCeilingMs: config.pollCeiling,
       openFilesMax: openFilesMax(),
-      lookups: this.#pools,
+      lookups,
       settler: this.#settler,
       isolation: this.#isolation,
       partitions: () => store.jobs.partitions(),
@@ -283,12 +283,13 @@ class Notifier implements Role {
   /** Why this notifier calls no job of the topic, or few. */
   #explain(topic: string): readonly CapacityReason[] {
     const own: CapacityReason[] = [];
+    const { running } = this.#deliverer;
     if (this.#draining !== null)
       own.push({
         code: 'draining',
-        message: `this notifier ends; ${this.#deliverer.running} calls run`,
+        message: `this notifier ends; ${running} calls run`,
         remedy: 'wait for its successor, or start dq',
-        values: { running: this.#deliverer.running },
+        values: { running },
       });
     else if (this.#ctx.config.noDeliveries)
       own.push({

@@ -24,8 +24,7 @@ import type { Topic } from '../core/topic/topic.ts';
 import type { MasterLink } from '../process/role.ts';
 import { clearInterval, monotonicNow, random, setInterval, type Timer } from '../runtime/time.ts';
 import { CallbackClient, dispatchWatched } from './callback-client.ts';
-import type { Caller } from './connector.ts';
-import { createConnector, type Dial } from './connector.ts';
+import { type Caller, createConnector, type Dial } from './connector.ts';
 import { notifierLimits } from './limits.ts';
 import { NameLookups } from './name-lookups.ts';
 import { createNameProbe, type NameProbe } from './name-probe.ts';
@@ -69,7 +68,8 @@ type Connect = ReturnType<typeof createConnector>;
 export type Check = 'verified' | 'unverified' | 'trial';
 
 export class Pools {
-  readonly #lookups: NameLookups;
+  /** also for connections that are not made here */
+  readonly lookups: NameLookups;
   readonly #trial: TrialPass;
   readonly #connectors: Readonly<Record<Check, Connect>>;
   readonly #ageMsMax: number;
@@ -87,13 +87,13 @@ export class Pools {
   constructor({ egress, trial, slots, seams = {} }: PoolsOptions) {
     const lookup = seams.lookup ?? (systemLookup as LookupFunction);
     const probe = seams.probe ?? (seams.lookup === undefined ? createNameProbe() : null);
-    this.#lookups = new NameLookups({ lookup, probe, probesMax: slots, freshMs: seams.lookupFreshMs });
+    this.lookups = new NameLookups({ lookup, probe, probesMax: slots, freshMs: seams.lookupFreshMs });
     this.#trial = trial;
     this.#isPlain = seams.plain ?? true;
     this.#send = seams.dispatch;
     this.#ageMsMax = seams.connectionAgeMsMax ?? notifierLimits.connectionAgeMsMax;
     const onDial = (dial: Dial) => this.#dispatching?.onDial(dial);
-    const common = { egress, lookups: this.#lookups, onDial };
+    const common = { egress, lookups: this.lookups, onDial };
     this.#connectors = {
       verified: createConnector({ ...common, verifyTls: true }),
       unverified: createConnector({ ...common, verifyTls: false }),
@@ -104,37 +104,27 @@ export class Pools {
     this.#sweep.unref();
   }
 
-  /** Does not throw: every failure goes to the caller's onResponseError. */
-  dispatch(request: Dispatcher.DispatchOptions, check: Check, caller: Caller): void {
-    if (this.#isClosed) {
-      caller.onResponseError(null as never, new errors.ClientDestroyedError());
-      return;
-    }
-    if (this.#send !== undefined) this.#send(request, caller);
-    else this.#dispatchTo(this.#poolFor(String(request.origin), check), request, caller);
-  }
-
-  /** Dispatches over a connection that no other call uses. */
-  dispatchAlone(request: Dispatcher.DispatchOptions, check: Check, caller: Caller): void {
+  /** Does not throw: every failure goes to the caller's onResponseError. `isAlone`: over a connection that no
+   *  other call uses. */
+  dispatch(given: Dispatcher.DispatchOptions, check: Check, caller: Caller, isAlone = false): void {
     if (this.#isClosed) {
       caller.onResponseError(null as never, new errors.ClientDestroyedError());
       return;
     }
     if (this.#send !== undefined) {
-      this.#send(request, caller);
+      this.#send(given, caller);
       return;
     }
-    const alone = this.#makePool(String(request.origin), check, { usedUntil: 0, isSingleUse: true });
-    this.#dispatchTo(alone, request, caller);
-    this.#closeAfterUse(alone);
-  }
-
-  #dispatchTo(to: AgedPool, given: Dispatcher.DispatchOptions, caller: Caller): void {
-    const { plain, pool, isSingleUse } = to;
+    const origin = String(given.origin);
+    const aged = isAlone
+      ? this.#makePool(origin, check, { usedUntil: 0, isSingleUse: true })
+      : this.#poolFor(origin, check);
+    const { plain, pool, isSingleUse } = aged;
     const request = isSingleUse ? { ...given, reset: true } : given;
     this.#dispatching = caller;
     if (plain?.dispatch(request, caller) !== true) dispatchWatched(pool, request, caller);
     this.#dispatching = null;
+    if (isAlone) this.#closeAfterUse(aged);
   }
 
   /** How connections for this topic to its origin are checked now. */
@@ -143,21 +133,11 @@ export class Pools {
     return topic.dangerouslySkipTlsVerify ? 'unverified' : 'verified';
   }
 
-  /** The look-ups, for connections that are not made here. */
-  get lookups(): NameLookups {
-    return this.#lookups;
-  }
-
-  /** Whether the look-up of this host name waits for its turn. */
-  isLookupQueued(hostname: string): boolean {
-    return this.#lookups.isQueued(hostname);
-  }
-
   /** Destroys all connections. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#sweep);
-    this.#lookups.close();
+    this.lookups.close();
     const all = [...this.#closing, ...this.#pools.values()];
     await Promise.all(all.flatMap(({ pool, plain }) => [pool.destroy(), plain?.destroy()]));
   }

@@ -22,7 +22,7 @@ import { notifierLimits } from './limits.ts';
 import type { Pools } from './pools.ts';
 
 export interface TestCallOptions {
-  readonly pools: Pick<Pools, 'dispatch' | 'dispatchAlone' | 'checkFor'>;
+  readonly pools: Pick<Pools, 'dispatch' | 'checkFor'>;
   readonly brokers: Pick<Brokers, 'publish'>;
   /** storage clock, epoch ms */
   readonly now: () => number;
@@ -142,25 +142,19 @@ function jobOf({ topic, body, contentType }: TestCall, nowMs: number): ReservedJ
   };
 }
 
-type Dispatching = Pick<Pools, 'dispatch' | 'dispatchAlone'>;
-
-function callOnce(pools: Dispatching, request: CallRequest): Promise<Ended> {
+function callOnce(pools: Pick<Pools, 'dispatch'>, request: CallRequest): Promise<Ended> {
   return new Promise((resolve) => {
     let timed: TimedCaller | null = null;
-    const timedBy =
-      (dispatch: keyof Dispatching) =>
-      (...call: Parameters<Pools['dispatch']>) => {
-        const [options, check, caller] = call;
-        timed = new TimedCaller(caller);
-        pools[dispatch](options, check, timed);
-      };
-    const seen: Dispatching = { dispatch: timedBy('dispatch'), dispatchAlone: timedBy('dispatchAlone') };
+    const dispatch: Pools['dispatch'] = (options, check, caller, isAlone) => {
+      timed = new TimedCaller(caller);
+      pools.dispatch(options, check, timed, isAlone);
+    };
     const onEnd = (end: CallEnd, durationMs: number, detail: string) => {
       const phases = (timed as TimedCaller).phases(monotonicNow(), durationMs);
       // Outside the HTTP client: an exception there would count as an error of the connection.
       setImmediate(() => resolve({ end, detail, phases }));
     };
-    new Call(seen, request, onEnd);
+    new Call({ dispatch }, request, onEnd);
   });
 }
 

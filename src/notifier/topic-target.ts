@@ -90,7 +90,7 @@ export class TopicTarget {
   probes = 0;
   /** The look-up of its host name still waits for its turn, or did a moment ago. */
   isPaused = false;
-  readonly #health: OriginHealth;
+  readonly health: OriginHealth;
   #unreachedInRow = 0;
   /** as #unreachedInRow, with the replies of gateways */
   #outInRow = 0;
@@ -124,11 +124,7 @@ export class TopicTarget {
     this.hostname = hostname;
     this.path = url === null ? '' : url.pathname + url.search;
     this.share = share;
-    this.#health = healthOf(this.origin);
-  }
-
-  get health(): OriginHealth {
-    return this.#health;
+    this.health = healthOf(this.origin);
   }
 
   get isAiling(): boolean {
@@ -192,7 +188,7 @@ export class TopicTarget {
 
   /** Before the first result, an ailing origin is the best guess. */
   started(): void {
-    if (!this.#isTried && this.#health.isAiling) this.#isSlow = true;
+    if (!this.#isTried && this.health.isAiling) this.#isSlow = true;
   }
 
   /** A call ended without a request, because the look-up of the host name got no turn. */
@@ -292,7 +288,7 @@ export class TopicTarget {
       this.#unreachedInRow = 0;
       this.#succeededAt = endedAt;
       this.#successMs = Math.max(durationMs, this.#successMs * 0.9);
-      this.#health.countReply(endedAt);
+      this.health.countReply(endedAt);
     } else if (isUnreached) {
       this.#unreachedInRow += 1;
       if (this.#unreachedInRow >= notifierLimits.ailingAttempts) {
@@ -300,12 +296,12 @@ export class TopicTarget {
         this.#ramp = null;
       }
       if (durationMs >= notifierLimits.slowCallMs) this.becameSlow(startedAt);
-      if (!isCounted) this.#health.countUnreached(startedAt);
+      if (!isCounted) this.health.countUnreached(startedAt);
     } else {
       this.#unreachedInRow = 0;
       if (durationMs >= notifierLimits.slowCallMs) return;
       this.#isSlow = false;
-      this.#health.countReply(endedAt);
+      this.health.countReply(endedAt);
     }
   }
 }

@@ -8,6 +8,7 @@ import type { TopicBook } from '../registry/topic-book.ts';
 import { monotonicNow, setTimeout, type Timer } from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';
 import { notifierLimits } from './limits.ts';
+import type { NameLookups } from './name-lookups.ts';
 import type { NotifierShare } from './topic-rates.ts';
 import { OriginHealth, TopicTarget } from './topic-target.ts';
 
@@ -123,7 +124,7 @@ export class TopicTargets {
 }
 
 export interface QueuedTargetsOptions {
-  readonly lookups: { isLookupQueued(hostname: string): boolean };
+  readonly lookups: Pick<NameLookups, 'isQueued'>;
   readonly log: Log;
   /** The pause of at least one topic has ended. */
   readonly onTurn: () => void;
@@ -191,7 +192,7 @@ export class QueuedTargets {
     for (const [target, checkAt] of this.#paused) {
       if (checkAt > nowMs) break;
       this.#paused.delete(target);
-      if (this.#options.lookups.isLookupQueued(target.hostname)) {
+      if (this.#options.lookups.isQueued(target.hostname)) {
         this.#paused.set(target, nowMs + notifierLimits.lookupPauseMs);
         continue;
       }

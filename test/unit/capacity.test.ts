@@ -38,7 +38,7 @@ const capacityOf = (book: object, more: Partial<CapacityOptions> = {}) =>
     leaseMarginMs: 10_000,
     pollCeilingMs: 1_000,
     openFilesMax: null,
-    lookups: { isLookupQueued: () => false },
+    lookups: { isQueued: () => false },
     settler: { leased: 0, unsettled: () => 0 },
     isolation: new PoisonIsolation(),
     partitions: () => [0],
@@ -59,10 +59,19 @@ const known = (topic: string, more: Partial<Topic> = {}): Topic => {
   return { ...record, open: () => record } as Topic;
 };
 
-/** The request that a reserve would send now. */
-function ask(capacity: Capacity) {
+function fakeTime(): void {
+  onTestFinished(() => void vi.useRealTimers());
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+}
+
+function granted(capacity: Capacity) {
   const grant = capacity.request(0);
   if (grant === null) throw new Error('nothing is granted');
+  return grant;
+}
+/** The request that a reserve would send now. */
+function ask(capacity: Capacity) {
+  const grant = granted(capacity);
   capacity.endRequest(grant, []);
   return grant;
 }
@@ -75,6 +84,26 @@ function targetIn(capacity: Capacity, name: string): TopicTarget {
   if (target === undefined) throw new Error(`no target of ${name}`);
   return target;
 }
+const start = (capacity: Capacity, name = 't') => capacity.started(targetIn(capacity, name));
+function startMany(capacity: Capacity, name: string, count: number): void {
+  for (let n = 0; n < count; n += 1) start(capacity, name);
+}
+type Judged = Parameters<Capacity['judged']>;
+/** A call ends. */
+function end(capacity: Capacity, call: Judged[0], ...how: [Judged[1], Judged[2], Judged[3]?]) {
+  capacity.released(call);
+  return capacity.judged(call, ...how);
+}
+/** A call that ends at once. */
+function attempt(capacity: Capacity, reason: Judged[1], status: Judged[2] = null, name = 't'): void {
+  end(capacity, start(capacity, name), reason, status);
+}
+/** Makes the topic ailing. */
+function outage(capacity: Capacity, name = 't'): void {
+  for (let n = 0; n < notifierLimits.ailingAttempts; n += 1) attempt(capacity, 'connect', null, name);
+}
+
+const codes = (capacity: Capacity, topic = 't') => capacity.explain(topic).map(({ code }) => code);
 
 describe('capacity', () => {
   it('is the same after single changes and after reading all topics at once', () => {
@@ -115,16 +144,15 @@ describe('capacity', () => {
   });
 
   it('is 0 for a topic whose look-up is queued, and keeps the token', () => {
-    onTestFinished(() => void vi.useRealTimers());
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    fakeTime();
     let isQueued = true;
     const book = bookOf(new Map([['t', known('t', { callbackUrl: 'http://queued.test/', rate: 1 })]]));
-    const capacity = capacityOf(book, { lookups: { isLookupQueued: () => isQueued } });
-    const call = capacity.started(targetIn(capacity, 't'));
+    const capacity = capacityOf(book, { lookups: { isQueued: () => isQueued } });
+    const call = start(capacity);
     capacity.released(call);
     expect(askFor(capacity, 't').room).toBe(0);
     capacity.notStarted(call);
-    expect(capacity.explain('t').map(({ code }) => code)).toEqual(['lookup_queued']);
+    expect(codes(capacity)).toEqual(['lookup_queued']);
     vi.advanceTimersByTime(3 * notifierLimits.lookupPauseMs);
     expect(askFor(capacity, 't').room).toBe(0);
     isQueued = false;
@@ -160,7 +188,7 @@ describe('capacity', () => {
     for (const name of ['a', 'b', 'c']) topics.set(name, topicOf(name));
     const capacity = capacityOf(bookOf(topics));
     const { base } = ask(capacity).topics;
-    const call = capacity.started(targetIn(capacity, 't'));
+    const call = start(capacity);
     expect(askFor(capacity, 't').room).toBe(1);
     capacity.released(call);
     const { topics: after } = ask(capacity);
@@ -188,17 +216,16 @@ describe('capacity', () => {
     const now = performance.now();
     isolation.choose([held], true, now);
     expect(capacity.request(0)).toBeNull();
-    expect(capacity.explain('a').map(({ code }) => code)).toEqual(['isolation']);
+    expect(codes(capacity, 'a')).toEqual(['isolation']);
     isolation.called(now);
     isolation.settled(now + 100_000);
     expect(['t', 'a'].map((name) => askFor(capacity, name).room)).toEqual([0, 50]);
-    expect(capacity.explain('t').map(({ code }) => code)).toEqual(['isolation_pause']);
+    expect(codes(capacity)).toEqual(['isolation_pause']);
     expect(capacity.explain('a')).toEqual([]);
   });
 });
 
 describe('explain', () => {
-  const codes = (capacity: Capacity, topic = 't') => capacity.explain(topic).map(({ code }) => code);
   const one = (more: Partial<Topic>) => bookOf(new Map([['t', known('t', more)]]));
 
   it('names topics that cannot be called', () => {
@@ -258,15 +285,13 @@ describe('explain', () => {
 
   it('counts calls against the concurrency, half of the slots, and the rate', () => {
     const full = capacityOf(one({ concurrency: 2, rate: 2 }));
-    full.started(targetIn(full, 't'));
-    full.started(targetIn(full, 't'));
+    startMany(full, 't', 2);
     expect(full.explain('t')).toMatchObject([
       { code: 'concurrency_reached', values: { running: 2, limit: 2 } },
       { code: 'rate_reached', values: { rate: 2 } },
     ]);
     const half = capacityOf(one({ concurrency: 1_000 }), { slots: 4 });
-    half.started(targetIn(half, 't'));
-    half.started(targetIn(half, 't'));
+    startMany(half, 't', 2);
     expect(half.explain('t')).toMatchObject([
       { code: 'half_of_slots', values: { running: 2, limit: 2, slots: 4 } },
     ]);
@@ -275,10 +300,8 @@ describe('explain', () => {
   it('names full slots, except for topics that may take kept slots', () => {
     const topics = new Map(['t', 'fine', 'busy'].map((name) => [name, known(name, { concurrency: 1_000 })]));
     const capacity = capacityOf(bookOf(topics), { slots: 16 });
-    const first = capacity.started(targetIn(capacity, 'fine'));
-    capacity.released(first);
-    capacity.judged(first, null, 200);
-    for (let n = 0; n < 14; n += 1) capacity.started(targetIn(capacity, 'busy'));
+    attempt(capacity, null, 200, 'fine');
+    startMany(capacity, 'busy', 14);
     expect(capacity.explain('t')).toMatchObject([
       { code: 'no_free_slot', values: { slots: 16, used: 14, kept: 2 } },
     ]);
@@ -291,24 +314,19 @@ describe('explain', () => {
     const topics = new Map(['t', 'busy', 'fine'].map((name) => [name, known(name, { concurrency: 1_000 })]));
     topics.set('t', known('t', { callbackUrl: 'http://127.0.0.2/' }));
     const capacity = capacityOf(bookOf(topics), { slots: 16 });
-    const attempt = (name: string, reason: 'connect' | null) => {
-      const call = capacity.started(targetIn(capacity, name));
-      capacity.released(call);
-      capacity.judged(call, reason, null);
-    };
-    attempt('fine', null);
-    for (let n = 0; n < notifierLimits.ailingAttempts; n += 1) attempt('t', 'connect');
+    attempt(capacity, null, null, 'fine');
+    outage(capacity);
     const asked = () => {
       const { slots, others, topics: own } = ask(capacity);
       return [slots, others.room, own.get('t')?.room, own.get('fine')?.room];
     };
-    for (let n = 0; n < 14; n += 1) capacity.started(targetIn(capacity, 'busy'));
+    startMany(capacity, 'busy', 14);
     // The jobs of both count against the two kept slots: any of them may be a job of `fine`.
     expect(asked()).toEqual([2, 0, notifierLimits.ailingCallsMax, 1]);
-    for (let n = 0; n < 2; n += 1) capacity.started(targetIn(capacity, 'busy'));
+    startMany(capacity, 'busy', 2);
     expect(asked()).toEqual([notifierLimits.ailingCallsMax, 0, notifierLimits.ailingCallsMax, undefined]);
     expect(codes(capacity)).toEqual(['ailing', 'origin_ailing']);
-    for (let n = 0; n < notifierLimits.ailingCallsMax; n += 1) capacity.started(targetIn(capacity, 't'));
+    startMany(capacity, 't', notifierLimits.ailingCallsMax);
     expect(capacity.request(0)).toBeNull();
   });
 
@@ -318,31 +336,23 @@ describe('explain', () => {
     topics.set('busy', known('busy', { concurrency: 1_000 }));
     const pollCeilingMs = 2 * notifierLimits.probeTurnMs;
     const capacity = capacityOf(bookOf(topics), { slots: 16, pollCeilingMs });
-    for (const name of ailing)
-      for (let n = 0; n < notifierLimits.ailingAttempts; n += 1) {
-        const call = capacity.started(targetIn(capacity, name));
-        capacity.released(call);
-        capacity.judged(call, 'connect', null);
-      }
-    for (let n = 0; n < 16; n += 1) capacity.started(targetIn(capacity, 'busy'));
+    for (const name of ailing) outage(capacity, name);
+    startMany(capacity, 'busy', 16);
     expect(ask(capacity).slots).toBeGreaterThan(0);
     expect(capacity.sleepMs()).toBeLessThanOrEqual(notifierLimits.probeTurnMs);
   });
 
   it('the rate of a probed topic ends a sleep also while no slot is open', () => {
-    onTestFinished(() => void vi.useRealTimers());
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    fakeTime();
     const topics = new Map(['t', 'busy'].map((name) => [name, known(name, { concurrency: 1_000 })]));
     topics.set('t', known('t', { callbackUrl: 'http://127.0.0.2/', rate: 2 }));
     const capacity = capacityOf(bookOf(topics), { slots: 16, pollCeilingMs: 60_000 });
     for (let n = 0; n < notifierLimits.ailingAttempts; n += 1) {
-      const call = capacity.started(targetIn(capacity, 't'));
-      capacity.released(call);
-      capacity.judged(call, 'connect', null);
+      attempt(capacity, 'connect');
       vi.advanceTimersByTime(500);
     }
-    for (let n = 0; n < 16; n += 1) capacity.started(targetIn(capacity, 'busy'));
-    capacity.started(targetIn(capacity, 't'));
+    startMany(capacity, 'busy', 16);
+    start(capacity);
     expect(capacity.request(0)).toBeNull();
     const waitMs = capacity.sleepMs();
     expect(waitMs).toBeLessThanOrEqual(500);
@@ -351,11 +361,10 @@ describe('explain', () => {
   });
 
   it('while a job waits to be called alone, a rate that is worth a request ends no sleep at once', () => {
-    onTestFinished(() => void vi.useRealTimers());
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    fakeTime();
     const isolation = new PoisonIsolation();
     const capacity = capacityOf(one({ rate: 2 }), { isolation });
-    capacity.started(targetIn(capacity, 't'));
+    start(capacity);
     vi.advanceTimersByTime(500);
     isolation.choose([{ job: { topic: 't', strikes: 2 } } as Held], false, 0);
     expect(capacity.request(0)).toBeNull();
@@ -368,12 +377,8 @@ describe('explain', () => {
       new Map([...names, 'busy'].map((name) => [name, known(name, { concurrency: 1_000 })])),
     );
     const capacity = capacityOf(book, { slots: 16 });
-    for (const name of names) {
-      const call = capacity.started(targetIn(capacity, name));
-      capacity.released(call);
-      capacity.judged(call, null, 200);
-    }
-    for (let n = 0; n < 14; n += 1) capacity.started(targetIn(capacity, 'busy'));
+    for (const name of names) attempt(capacity, null, 200, name);
+    startMany(capacity, 'busy', 14);
     expect(ask(capacity).topics.get('t0')).toBeUndefined();
     expect(capacity.explain('t0')).toMatchObject([{ code: 'no_free_slot', values: { keptTopics: 256 } }]);
     expect([ask(capacity).topics.get('t1')?.room, codes(capacity, 't1')]).toEqual([1, []]);
@@ -381,11 +386,7 @@ describe('explain', () => {
 
   it('names an ailing topic and its origin', () => {
     const capacity = capacityOf(one({}));
-    for (let n = 0; n < notifierLimits.ailingAttempts; n += 1) {
-      const call = capacity.started(targetIn(capacity, 't'));
-      capacity.released(call);
-      capacity.judged(call, 'connect', null);
-    }
+    outage(capacity);
     expect(capacity.explain('t')).toMatchObject([
       { code: 'ailing', values: { attemptsInRow: notifierLimits.ailingAttempts, running: 0 } },
       { code: 'origin_ailing', values: { origin: 'http://127.0.0.1', topics: 1 } },
@@ -393,8 +394,7 @@ describe('explain', () => {
   });
 
   it('ramps after an outage: a tenth, doubled after each second in which most attempts reach the receiver', () => {
-    onTestFinished(() => void vi.useRealTimers());
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    fakeTime();
     let gains = 0;
     const book = one({ concurrency: 40, rate: 4_000 });
     const capacity = capacityOf(book, {
@@ -402,39 +402,32 @@ describe('explain', () => {
         if (gain === 'topics') gains += 1;
       },
     });
-    const attempt = (reason: 'connect' | 'status' | null) => {
-      const call = capacity.started(targetIn(capacity, 't'));
-      capacity.released(call);
-      capacity.judged(call, reason, null);
-    };
-    const outage = () => {
-      for (let n = 0; n < notifierLimits.ailingAttempts; n += 1) attempt('connect');
-    };
-    outage();
+    outage(capacity);
     vi.advanceTimersByTime(5_000);
-    expect(capacity.explain('t').map(({ code }) => code)).toContain('ailing');
-    attempt(null);
+    expect(codes(capacity)).toContain('ailing');
+    attempt(capacity, null);
     const seen: number[] = [];
     for (let second = 0; second < 6; second += 1) {
       vi.advanceTimersByTime(500);
       seen.push(askFor(capacity, 't').room);
-      if (second === 1) attempt('connect');
+      if (second === 1) attempt(capacity, 'connect');
       // A topic of which some calls always fail, and of which most are to be called again.
-      if (second > 1) for (const reason of [null, 'connect', 'status', 'status'] as const) attempt(reason);
+      if (second > 1)
+        for (const reason of [null, 'connect', 'status', 'status'] as const) attempt(capacity, reason);
       vi.advanceTimersByTime(500);
     }
     // 8 twice: no attempt of that second reached the receiver.
     expect(seen).toEqual([4, 8, 8, 16, 32, 40]);
     expect(capacity.explain('t')).toEqual([]);
     expect(gains).toBeGreaterThanOrEqual(5);
-    outage();
-    attempt(null);
+    outage(capacity);
+    attempt(capacity, null);
     expect(capacity.explain('t')).toMatchObject([
       { code: 'ramping', values: { part: 0.1, limit: 4, calls: 40, running: 0 } },
     ]);
     // The tenth of the rate: 400 a second, so 40 in 100 ms; the concurrency allows 4.
     vi.advanceTimersByTime(900);
-    for (let n = 0; n < 40; n += 1) attempt(null);
+    for (let n = 0; n < 40; n += 1) attempt(capacity, null);
     expect(askFor(capacity, 't').room).toBe(0);
     expect(capacity.explain('t')).toContainEqual(
       expect.objectContaining({
@@ -449,16 +442,10 @@ describe('explain', () => {
   });
 
   it('names the rate of a ramp with two decimals', () => {
-    onTestFinished(() => void vi.useRealTimers());
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    fakeTime();
     const capacity = capacityOf(one({ concurrency: 40, rate: 3 }));
-    const attempt = (reason: 'connect' | null) => {
-      const call = capacity.started(targetIn(capacity, 't'));
-      capacity.released(call);
-      capacity.judged(call, reason, null);
-    };
-    for (let n = 0; n < notifierLimits.ailingAttempts; n += 1) attempt('connect');
-    attempt(null);
+    outage(capacity);
+    attempt(capacity, null);
     expect(capacity.explain('t')).toContainEqual(
       expect.objectContaining({
         message: expect.stringMatching(/^rate 0\.3 a second \(10 % of 3 after/),
@@ -468,25 +455,19 @@ describe('explain', () => {
   });
 
   it('ramps after replies of a gateway only when no attempt has succeeded for gatewayOutageMs', () => {
-    onTestFinished(() => void vi.useRealTimers());
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    fakeTime();
     const capacity = capacityOf(one({ concurrency: 40 }));
-    const attempt = (status: number | null) => {
-      const call = capacity.started(targetIn(capacity, 't'));
-      capacity.released(call);
-      capacity.judged(call, status === 200 ? null : 'status', status);
-    };
     const rejections = () => {
-      for (let n = 0; n < 2 * notifierLimits.ailingAttempts; n += 1) attempt(503);
+      for (let n = 0; n < 2 * notifierLimits.ailingAttempts; n += 1) attempt(capacity, 'status', 503);
     };
-    attempt(200);
+    attempt(capacity, null, 200);
     vi.advanceTimersByTime(1_000);
     rejections();
-    attempt(200);
+    attempt(capacity, null, 200);
     expect(capacity.explain('t')).toEqual([]);
     vi.advanceTimersByTime(notifierLimits.gatewayOutageMs + 1);
     rejections();
-    attempt(200);
+    attempt(capacity, null, 200);
     expect(capacity.explain('t')).toMatchObject([{ code: 'ramping' }]);
     // A receiver that answers most jobs so gets all of its limits again.
     for (let second = 0; second < 5; second += 1) {
@@ -500,24 +481,21 @@ describe('explain', () => {
     const { slowDownAttempts, slowDownMsMin } = notifierLimits;
 
     function startTrial() {
-      onTestFinished(() => void vi.useRealTimers());
-      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+      fakeTime();
       let gains = 0;
       const capacity = capacityOf(one({ concurrency: 40 }), {
         onGain: (gain) => {
           if (gain === 'topics') gains += 1;
         },
       });
-      const start = () => capacity.started(targetIn(capacity, 't'));
-      const end = (call: ReturnType<typeof start>, status: number, slowDownMs: number | null = null) => {
-        capacity.released(call);
-        return capacity.judged(call, status === 200 ? null : 'status', status, slowDownMs);
-      };
+      const begin = () => start(capacity);
+      const ended = (call: Judged[0], status: number, slowDownMs: number | null = null) =>
+        end(capacity, call, status === 200 ? null : 'status', status, slowDownMs);
       return {
-        ...{ capacity, start, end },
+        ...{ capacity, start: begin, end: ended },
         room: () => askFor(capacity, 't').room,
         slow: (askedMs = 0) => {
-          for (let n = 0; n < slowDownAttempts; n += 1) end(start(), 429, askedMs);
+          for (let n = 0; n < slowDownAttempts; n += 1) ended(begin(), 429, askedMs);
         },
         gains: () => gains,
       };
@@ -645,24 +623,19 @@ describe('explain', () => {
     });
 
     it('an unreachable receiver after a pause is probed as one', () => {
-      const { capacity, start, slow, room } = startTrial();
+      const { capacity, slow, room } = startTrial();
       slow(1_000);
       vi.advanceTimersByTime(1_000);
-      for (let n = 0; n < notifierLimits.ailingAttempts; n += 1) {
-        const call = start();
-        capacity.released(call);
-        capacity.judged(call, 'connect', null);
-      }
-      expect(capacity.explain('t').map(({ code }) => code)).toContain('ailing');
+      outage(capacity);
+      expect(codes(capacity)).toContain('ailing');
       expect(room()).toBe(1);
     });
   });
 
   it('names a slow call', () => {
-    onTestFinished(() => void vi.useRealTimers());
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    fakeTime();
     const capacity = capacityOf(one({}));
-    capacity.started(targetIn(capacity, 't'));
+    start(capacity);
     expect(codes(capacity)).toEqual([]);
     vi.advanceTimersByTime(2 * notifierLimits.slowCallMs);
     expect(capacity.explain('t')).toMatchObject([{ code: 'slow_calls', values: { running: 1 } }]);
@@ -682,7 +655,7 @@ describe('explain', () => {
 
   it('has numbers, a message and a remedy for each reason', () => {
     const capacity = capacityOf(one({ concurrency: 1 }));
-    capacity.started(targetIn(capacity, 't'));
+    start(capacity);
     expect(capacity.explain('t')).toEqual([
       {
         code: 'concurrency_reached',
@@ -702,8 +675,7 @@ describe('requests', () => {
   ])('bring no more jobs of a topic that was %s than it may have now', (_, before) => {
     const topics = new Map(before === undefined ? [] : [['t', before]]);
     const capacity = capacityOf(bookOf(topics));
-    const grant = capacity.request(0);
-    if (grant === null) throw new Error('nothing is granted');
+    const grant = granted(capacity);
     topics.set('t', topicOf('t', { concurrency: 2 }));
     capacity.topicsChanged(['t']);
     const jobs = Array.from({ length: 3 }, () => ({ topic: 't' }) as ReservedJob);
@@ -714,32 +686,20 @@ describe('requests', () => {
     const topics = new Map(['t', 'busy'].map((name) => [name, known(name, { concurrency: 1_000 })]));
     topics.set('t', known('t', { callbackUrl: 'http://127.0.0.2/' }));
     const capacity = capacityOf(bookOf(topics), { slots: 16 });
-    for (let n = 0; n < notifierLimits.ailingAttempts; n += 1) {
-      const call = capacity.started(targetIn(capacity, 't'));
-      capacity.released(call);
-      capacity.judged(call, 'connect', null);
-    }
-    const probe = capacity.started(targetIn(capacity, 't'));
-    for (let n = 0; n < 16; n += 1) capacity.started(targetIn(capacity, 'busy'));
-    const grant = capacity.request(0);
-    if (grant === null) throw new Error('nothing is granted');
+    outage(capacity);
+    const probe = start(capacity);
+    startMany(capacity, 'busy', 16);
+    const grant = granted(capacity);
     expect(grant.slots).toBeGreaterThan(0);
-    capacity.released(probe);
-    capacity.judged(probe, null, 200);
+    end(capacity, probe, null, 200);
     expect(capacity.endRequest(grant, [{ topic: 't' } as ReservedJob])).toEqual(new Set());
   });
 
   it('bring no job of a topic whose receiver asks to slow down before the answer', () => {
     const capacity = capacityOf(bookOf(new Map([['t', known('t', { concurrency: 9 })]])));
-    const calls = Array.from({ length: notifierLimits.slowDownAttempts }, () =>
-      capacity.started(targetIn(capacity, 't')),
-    );
-    const grant = capacity.request(0);
-    if (grant === null) throw new Error('nothing is granted');
-    for (const call of calls) {
-      capacity.released(call);
-      capacity.judged(call, 'status', 429, 1_000);
-    }
+    const calls = Array.from({ length: notifierLimits.slowDownAttempts }, () => start(capacity));
+    const grant = granted(capacity);
+    for (const call of calls) end(capacity, call, 'status', 429, 1_000);
     expect(targetIn(capacity, 't').slowDown).not.toBeNull();
     expect(capacity.endRequest(grant, [{ topic: 't' } as ReservedJob])).toEqual(new Set());
   });
@@ -750,8 +710,7 @@ describe('requests', () => {
       partitions: () => [0, 1],
       onGain: (gain) => void gains.push(gain),
     });
-    const grant = capacity.request(0);
-    if (grant === null) throw new Error('nothing is granted');
+    const grant = granted(capacity);
     expect([capacity.openRequests, grant.isDivided]).toEqual([1, true]);
     expect(capacity.endRequest(grant, [{ topic: 't' } as ReservedJob])).toBeNull();
     expect([capacity.openRequests, gains]).toEqual([0, ['grants']]);
