@@ -285,7 +285,8 @@ export class HealthChecker extends Agent {
   }
 }
 
-const waitingIn = (counts: StateCounts | undefined): number =>
+/** Jobs of a topic that wait for a call. */
+export const waitingIn = (counts: StateCounts | undefined): number =>
   counts === undefined ? 0 : counts.delayed + counts.ready;
 
 function isSameSet(a: readonly string[], b: readonly string[]): boolean {

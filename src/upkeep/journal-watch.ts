@@ -107,63 +107,48 @@ export class JournalWatch extends Agent implements HealingWatch {
   }
 
   async #check(): Promise<void> {
-    const { recorder, looker, spool, metrics } = this.#options;
+    const { recorder, looker, spool, metrics, rejectReason, spoolBytes: bytesMax } = this.#options;
     const { lagMs, spoolBytes } = recorder();
     metrics.set('dq_spool_bytes', [[spoolBytes]]);
     metrics.set('dq_journal_lag_seconds', [[lagMs / 1_000]]);
     metrics.set('dq_restoring', [[looker.notes.length]]);
-    await this.#judgeShipping(lagMs);
-    await this.#judgePushes();
-    await this.#judgeSpace(spoolBytes);
+    await this.#judge(
+      'shipping',
+      lagMs >= journalLimits.journalLagMs &&
+        'the journal does not get into MySQL; the spool keeps it, and pushes stop when the spool is full',
+      lagMs < journalLimits.journalLagMs / 2 && 'the journal gets into MySQL again',
+    );
+    const why = rejectReason();
+    const rejects = why !== null && `pushes are rejected: the spool ${why}`;
+    await this.#judge('pushes', rejects, 'the spool takes pushes again');
+    await this.#judge(
+      'spool',
+      spoolBytes >= bytesMax / 2 &&
+        'the spool is more than half full; when it is full, dq rejects pushes: see dq help troubleshooting',
+      spoolBytes < bytesMax * 0.4 && 'the spool is less than half full again',
+    );
     const { late, damaged } = await spool.setAsideCounts();
-    await this.#judgeFiles('damaged', damaged, 'have unreadable changes', 'damaged');
-    await this.#judgeFiles('late', late, 'are too old to be shipped', 'late');
+    await this.#judgeFiles('damaged', damaged, 'have unreadable changes');
+    await this.#judgeFiles('late', late, 'are too old to be shipped');
     await this.#endHealedElsewhere();
     // Another worker, or an operator, may have ended a wait that began here.
-    if (!this.#isWaiting)
-      await this.#options.incidents.end(journal('peers'), 'no healing of Redis waits here any more');
+    await this.#judge('peers', false, !this.#isWaiting && 'no healing of Redis waits here any more');
   }
 
-  async #judgeShipping(lagMs: number): Promise<void> {
+  /** Begins or ends the incident of this part with a sentence; two times false: it stays as it is. */
+  async #judge(part: Part, begun: string | false, over: string | false): Promise<void> {
     const { incidents } = this.#options;
-    if (lagMs >= journalLimits.journalLagMs)
-      await incidents.begin(
-        journal('shipping'),
-        'the journal does not get into MySQL; the spool keeps it, and pushes stop when the spool is full',
-      );
-    else if (lagMs < journalLimits.journalLagMs / 2)
-      await incidents.end(journal('shipping'), 'the journal gets into MySQL again');
+    if (begun !== false) await incidents.begin(journal(part), begun);
+    else if (over !== false) await incidents.end(journal(part), over);
   }
 
-  async #judgePushes(): Promise<void> {
-    const { incidents, rejectReason } = this.#options;
-    const why = rejectReason();
-    if (why === null) await incidents.end(journal('pushes'), 'the spool takes pushes again');
-    else await incidents.begin(journal('pushes'), `pushes are rejected: the spool ${why}`);
-  }
-
-  async #judgeSpace(bytes: number): Promise<void> {
-    const { incidents, spoolBytes } = this.#options;
-    if (bytes >= spoolBytes / 2)
-      await incidents.begin(
-        journal('spool'),
-        'the spool is more than half full; when it is full, dq rejects pushes: see dq help troubleshooting',
-      );
-    else if (bytes < spoolBytes * 0.4)
-      await incidents.end(journal('spool'), 'the spool is less than half full again');
-  }
-
-  /** Segments stay in their directory until a person removes them. */
-  async #judgeFiles(part: Part, count: number, how: string, directory: string): Promise<void> {
-    const { incidents } = this.#options;
-    if (count === 0) {
-      await incidents.end(journal(part), `no segments are left in spool/${directory}`);
-      return;
-    }
+  /** Segments stay in the directory of their part until a person removes them. */
+  async #judgeFiles(part: 'damaged' | 'late', count: number, how: string): Promise<void> {
     const segments = count === 1 ? '1 segment' : `${count} segments`;
-    await incidents.begin(
-      journal(part),
-      `${segments} of the spool ${how}; see spool/${directory} in the data directory`,
+    await this.#judge(
+      part,
+      count > 0 && `${segments} of the spool ${how}; see spool/${part} in the data directory`,
+      `no segments are left in spool/${part}`,
     );
   }
 

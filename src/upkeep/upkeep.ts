@@ -29,7 +29,7 @@ import { recordCleared, type Shards } from '../use-cases/change-shards.ts';
 import { Incidents } from './alerts/incidents.ts';
 import { type Alert, Mailer } from './alerts/mailer.ts';
 import { AttemptRing } from './attempt-ring.ts';
-import { HealthChecker, type HealthTimes } from './health-checker.ts';
+import { HealthChecker, type HealthTimes, waitingIn } from './health-checker.ts';
 import { Janitor, type LogFiles } from './janitor.ts';
 import { type JournalAgents, journalAgents } from './journal-agents.ts';
 import { upkeepLimits } from './limits.ts';
@@ -300,9 +300,7 @@ function mailersOf(
 /** The delayed and ready jobs of a topic; null: the store does not answer. */
 async function waitingOf(admin: StoreAdmin, topic: string): Promise<number | null> {
   const counts = await admin.countsOf([topic]).catch(() => null);
-  if (counts === null) return null;
-  const { delayed, ready } = counts.topics[topic] ?? { delayed: 0, ready: 0 };
-  return delayed + ready;
+  return counts === null ? null : waitingIn(counts.topics[topic]);
 }
 
 /** Marks a shard as cleared in the registry when it holds no job that an earlier shard list placed there.
