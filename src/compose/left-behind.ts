@@ -2,7 +2,7 @@
 // of registry.db while `mysql.url` is set, and the ways back. Creates no file. A health check asks each
 // second, so a file is read again only when it has changed.
 
-import { closeSync, openSync, readSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../config/options.ts';
 import {
@@ -19,6 +19,7 @@ import type { Registry } from '../ports/registry.ts';
 import { StoreError } from '../ports/store-error.ts';
 import { placeInHead } from '../registry/sql/registry-snapshot.ts';
 import { countContent } from '../registry/sql/sqlite/registry-file.ts';
+import { readHeader } from '../runtime/database.ts';
 import { orAfter } from '../runtime/timeout.ts';
 
 export class LeftBehindFacts {
@@ -32,7 +33,7 @@ export class LeftBehindFacts {
     this.#ofRegistry =
       config['mysql.url'] === ''
         ? whenChanged(join(dataDir, 'registry-copy.json'), (path) =>
-            registryOfMysql(placeInHead(firstOf(path))),
+            registryOfMysql(placeInHead(readHeader(path, 4_096).toString())),
           )
         : whenChanged(join(dataDir, 'registry.db'), (path) => {
             const found = countContent(path);
@@ -108,14 +109,4 @@ function whenChanged<T>(path: string, read: (path: string) => T | null): () => T
     }
     return found;
   };
-}
-
-function firstOf(path: string): string {
-  const bytes = Buffer.alloc(4_096);
-  const file = openSync(path, 'r');
-  try {
-    return bytes.toString('utf8', 0, readSync(file, bytes));
-  } finally {
-    closeSync(file);
-  }
 }

@@ -4,7 +4,7 @@
 import cluster from 'node:cluster';
 import type { Socket } from 'node:net';
 import { ticker } from '../runtime/second-ticker.ts';
-import { fatalLine } from '../telemetry/fatal-line.ts';
+import { fatalLine } from '../telemetry/log.ts';
 import type { ToMaster, ToWorker } from './messages.ts';
 import type { MasterLink } from './role.ts';
 

@@ -6,6 +6,7 @@
 //  * a database whose object is unreferenced is closed under its statements;
 //  * TEXT ends at a NUL: bytes from outside belong in BLOB columns.
 
+import { closeSync, openSync, readSync, statSync } from 'node:fs';
 import { DatabaseSync, type DatabaseSyncInstance, type StatementSyncInstance } from '@photostructure/sqlite';
 
 export type Database = DatabaseSyncInstance;
@@ -31,6 +32,28 @@ export function openDatabase(path: string, options: OpenOptions = {}): Database 
 
 /** Its rows are arrays: an object per row has names to make. */
 export const rowsBy = (db: Database, sql: string): Statement => db.prepare(sql, { returnArrays: true });
+
+/** The first bytes of a file, padded with zeros: those of a SQLite file without SQLite, which replays a WAL
+ *  as soon as it opens the file. Hazard: not for a database that this process has open. Closing it here would
+ *  drop the POSIX locks of the process. */
+export function readHeader(path: string, length = 100): Buffer {
+  const header = Buffer.alloc(length);
+  const fd = openSync(path, 'r');
+  try {
+    readSync(fd, header, 0, length, 0);
+  } finally {
+    closeSync(fd);
+  }
+  return header;
+}
+
+/** Why the WAL beside a file with this header belongs to another file; null: it does not. Counts on a close
+ *  with `journal_mode = DELETE`: the header says 2 from before the WAL exists until after it is removed. */
+export function foreignLogText(path: string, header: Buffer): string | null {
+  const logSize = statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+  if (header[18] !== 1 || logSize === 0) return null;
+  return `${path} was closed, but ${path}-wal belongs to another file: move it away, or restore the file that it belongs to`;
+}
 
 /** Runs `PRAGMA <text>` and returns its first value or undefined. SQLite can ignore a setting: compare the
  *  value. */

@@ -1,6 +1,9 @@
 // The contract of the logger that every part gets. open-log.ts opens the files, and line-appender.ts writes
 // them.
 
+import { writeSync } from 'node:fs';
+import { printable } from '../runtime/printable-text.ts';
+
 /** Members of a line, never secrets. JSON escapes text from outside. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
@@ -45,3 +48,14 @@ export const silentLog: OpenLog = {
   close: async () => {},
   dropped: () => 0,
 };
+
+/** Writes the last line of a process directly to stderr, because process.exit discards lines that the logs
+ *  still hold. It is written when this returns, or dropped: a full or closed pipe must not keep a dying
+ *  process alive. */
+export function fatalLine(text: string): void {
+  try {
+    writeSync(2, `${printable(text)}\n`);
+  } catch {
+    // There is no other place for the message.
+  }
+}

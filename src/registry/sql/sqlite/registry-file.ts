@@ -6,8 +6,14 @@ import { pathToFileURL } from 'node:url';
 import { DqError, messageOf } from '../../../core/errors.ts';
 import type { RegistryCounts } from '../../../core/left-behind.ts';
 import { limits } from '../../../core/limits.ts';
-import { askAndForget, type Database, isDamage, openDatabase } from '../../../runtime/database.ts';
-import { foreignLogText, readHeader } from '../../../runtime/database-header.ts';
+import {
+  askAndForget,
+  type Database,
+  foreignLogText,
+  isDamage,
+  openDatabase,
+  readHeader,
+} from '../../../runtime/database.ts';
 import { wallNow } from '../../../runtime/time.ts';
 import type { SecretCipher } from '../keys/encryption.ts';
 import { existingCipher, type KeyOptions, openCipher } from '../keys/registry-key.ts';

@@ -5,7 +5,7 @@
 
 import { createRequire } from 'node:module';
 import { Worker } from 'node:worker_threads';
-import { fatalLine } from '../../../telemetry/fatal-line.ts';
+import { fatalLine } from '../../../telemetry/log.ts';
 
 export interface Reading {
   /** as a SQLite URI: file:… */

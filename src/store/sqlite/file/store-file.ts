@@ -10,13 +10,14 @@ import { dirname } from 'node:path';
 import {
   askAndForget,
   type Database,
+  foreignLogText,
   isDamage,
   openDatabase,
   pragma,
+  readHeader,
   sqliteCode,
   sqliteCodes,
 } from '../../../runtime/database.ts';
-import { foreignLogText, readHeader } from '../../../runtime/database-header.ts';
 import { syncPathNow } from '../../../runtime/files.ts';
 import { sqliteLimits } from '../limits.ts';
 import { forgetBoot, noteBoot, wasLeftOpen, wasOpenInThisBoot } from './boot-note.ts';
