@@ -92,16 +92,24 @@ describe.skipIf(missing !== null)(`systemd${missing === null ? '' : `: no ${miss
     expect(received().slice(5)).toEqual([['STOPPING=1', 'STATUS=stopping']]);
   });
 
-  it('without systemd or its tool: one error in the log', async () => {
-    const daemon = await startDaemon({ env: { NOTIFY_SOCKET: '/nowhere/notify' } });
-    const logged = () =>
-      daemon.log('error').filter(({ message }) => String(message).includes('service-manager'));
-    await until('it is logged', () => logged().length === 1);
+  it('without systemd or its tool: one error in the log, and one line when messages arrive again', async () => {
+    const directory = testDirectory();
+    const [tool, works] = [join(directory, 'systemd-notify'), join(directory, 'works')];
+    writeFileSync(tool, `#!/bin/sh\ntest -e ${works}\n`, { mode: 0o755 });
+    const PATH = `${directory}:${process.env['PATH']}`;
+    const daemon = await startDaemon({ env: { PATH, NOTIFY_SOCKET: '/nowhere/notify' } });
+    const logged = (level: 'error' | 'notice') =>
+      daemon.log(level).filter(({ message }) => String(message).includes('service-manager'));
+    await until('it is logged', () => logged('error').length === 1);
     daemon.child.kill('SIGUSR2');
     await until('it is reloaded', () => daemon.log('notice').some(({ message }) => message === 'reloaded'));
     expect((await daemon.api('GET', '/readyz')).status).toBe(200);
+    writeFileSync(works, '');
+    daemon.child.kill('SIGUSR2');
+    await until('a message arrives', () => logged('notice').length === 1);
     expect(await daemon.stop()).toBe(0);
-    expect(logged()).toHaveLength(1);
+    expect(logged('error')).toHaveLength(1);
+    expect(logged('notice')).toMatchObject([{ message: 'service-manager: notifies systemd again' }]);
   });
 });
 

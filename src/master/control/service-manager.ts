@@ -5,7 +5,8 @@
 // (systemd-notify(1)); a lost READY is a failed start. The tool then waits until the message is
 // read. systemd before 246 does not know the option.
 
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { masterLimits } from '../limits.ts';
@@ -48,38 +49,21 @@ export class ServiceManager {
   }
 
   /** Never rejects. */
-  #notify(socket: string, words: readonly string[]): Promise<void> {
-    return new Promise((resolve) => {
-      const child = this.#spawn(socket, words);
-      if (child === null) {
-        resolve();
-        return;
-      }
-      // The child must not keep the master running.
-      child.unref();
-      child.once('error', (error) => {
-        this.#failures.failed(error);
-        resolve();
-      });
-      child.once('exit', (code, signal) => {
-        if (code !== 0) this.#failures.failed(new Error(`systemd-notify ended with ${code ?? signal}`));
-        resolve();
-      });
-    });
-  }
-
-  /** null = no process could be made: spawn() throws if memory is short; other failures come as an event. */
-  #spawn(socket: string, words: readonly string[]): ChildProcess | null {
+  async #notify(socket: string, words: readonly string[]): Promise<void> {
     try {
-      return spawn('systemd-notify', words, {
+      const child = spawn('systemd-notify', words, {
         stdio: 'ignore',
         env: { ...process.env, NOTIFY_SOCKET: socket },
         timeout: masterLimits.serviceManagerMs,
         killSignal: 'SIGKILL',
       });
+      // The child must not keep the master running.
+      child.unref();
+      const [code, signal] = await once(child, 'exit');
+      if (code !== 0) throw new Error(`systemd-notify ended with ${code ?? signal}`);
+      this.#failures.succeeded();
     } catch (error) {
       this.#failures.failed(error);
-      return null;
     }
   }
 }
