@@ -53,6 +53,22 @@ async function doctorOf(config: Partial<Config>): Promise<Readonly<Record<string
   );
 }
 
+/** The reason of an attempt at each of these brokers, or its outcome, and what doctor says of them. */
+async function causesOf(type: string, urls: Readonly<Record<string, string>>, to: string) {
+  const brokers = Object.entries(urls).map(([name, url]) => `${name}=${type}+${url}`);
+  const egress = { 'egress.deny': ['127.0.0.2'] };
+  const rig = await notifierWith(brokers, egress);
+  const examined = doctorOf({ brokers, ...egress });
+  for (const broker of Object.keys(urls)) {
+    const target = { broker, to, key: null };
+    await rig.topic(broker, '', mq(to, null, { target, maxAttempts: 1, timeoutMs: 10_000 }));
+    await rig.push(broker, 'a');
+  }
+  await until('all are judged', () => rig.notified().length === brokers.length);
+  const reasons = rig.notified().map(({ topic, reason, outcome }) => [topic, reason ?? outcome]);
+  return { rig, reasons: Object.fromEntries(reasons), examined: await examined };
+}
+
 /** of a delivered job of topic t */
 async function versionOf(rig: Rig, id: string): Promise<number> {
   return (await rig.store.history.get({ topic: 't', id }))?.version ?? 0;
@@ -72,6 +88,17 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
 
   const take = (channel: Channel, queue: string): Promise<GetMessage> =>
     until(`a message in ${queue}`, async () => (await channel.get(queue, { noAck: true })) || undefined);
+
+  /** How often each job is in the queue, which is empty then. */
+  async function takeAll(channel: Channel, queue: string): Promise<ReadonlyMap<string, number>> {
+    const found = new Map<string, number>();
+    for (;;) {
+      const message = await channel.get(queue, { noAck: true });
+      if (message === false) return found;
+      const id = String(message.properties.headers?.['dq-job-id']);
+      found.set(id, (found.get(id) ?? 0) + 1);
+    }
+  }
 
   it('publishes the pushed bytes with their type, the id of the receiver and the facts of the attempt', async () => {
     const { server, channel } = await withChannel();
@@ -188,26 +215,21 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
       denied: `amqp://guest:guest@127.0.0.2:${port}`,
       trusted: `amqps://guest:guest@127.0.0.1:${tlsPort}?tls.rejectUnauthorized=false`,
     };
-    const brokers = Object.entries(urls).map(([name, url]) => `${name}=amqp091+${url}`);
-    const rig = await notifierWith(brokers, { 'egress.deny': ['127.0.0.2'] });
-    const examined = doctorOf({ brokers, 'egress.deny': ['127.0.0.2'] });
-    for (const broker of Object.keys(urls)) {
-      const target = { broker, to: 'plain', key: null };
-      await rig.topic(broker, '', mq('plain', null, { target, maxAttempts: 1, timeoutMs: 10_000 }));
-      await rig.push(broker, 'a');
-    }
-    await until('all are judged', () => rig.notified().length === brokers.length);
-    const reasons = rig.notified().map(({ topic, reason, outcome }) => [topic, reason ?? outcome]);
-    expect(Object.fromEntries(reasons)).toEqual({
-      ...{
-        ...{ password: 'mq_refused', vhost: 'mq_refused', rights: 'mq_refused', closed: 'connect' },
-        name: 'dns',
-      },
-      ...{ certificate: 'tls', plain: 'tls', denied: 'blocked_address', trusted: 'delivered' },
+    const { rig, reasons, examined } = await causesOf('amqp091', urls, 'plain');
+    expect(reasons).toEqual({
+      password: 'mq_refused',
+      vhost: 'mq_refused',
+      rights: 'mq_refused',
+      closed: 'connect',
+      name: 'dns',
+      certificate: 'tls',
+      plain: 'tls',
+      denied: 'blocked_address',
+      trusted: 'delivered',
       limited: 'delivered',
     });
     const login = 'check user, password and virtual host in brokers';
-    expect(await examined).toEqual({
+    expect(examined).toEqual({
       ...{ password: `failed mq_refused ${login}`, vhost: `failed mq_refused ${login}` },
       ...{ rights: `failed mq_refused ${login}`, limited: 'ok', trusted: 'ok' },
       closed: 'failed connect check that the broker runs and that its port serves amqp091 without TLS',
@@ -246,15 +268,7 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
     for (const { detail } of later()) expect(detail).toContain('blocks publishers');
     await server.setMemoryAlarm(false);
     await until('all are delivered', () => rig.counted('t', 'delivered') === 31 + tellers.length);
-    const found = new Map<string, number>();
-    for (
-      let at = await channel.get('alarm', { noAck: true });
-      at !== false;
-      at = await channel.get('alarm', { noAck: true })
-    ) {
-      const id = String(at.properties.headers?.['dq-job-id']);
-      found.set(id, (found.get(id) ?? 0) + 1);
-    }
+    const found = await takeAll(channel, 'alarm');
     expect(found.size).toBe(31 + tellers.length);
     // An attempt that ended because of the alarm has written nothing, unless it began before dq knew of it. A
     // busy broker may confirm another one too late.
@@ -283,14 +297,7 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
     await server.process.start();
     await until('all are delivered', () => rig.counted('t', 'delivered') === 200);
     const connection = await connect(server.url);
-    const channel = await connection.createChannel();
-    const found = new Set<string>();
-    for (
-      let at = await channel.get('kept', { noAck: true });
-      at !== false;
-      at = await channel.get('kept', { noAck: true })
-    )
-      found.add(String(at.properties.headers?.['dq-job-id']));
+    const found = await takeAll(await connection.createChannel(), 'kept');
     await connection.close();
     expect(found.size).toBe(200);
     const reasons = new Set(rig.notified().map(({ reason }) => reason));
@@ -412,34 +419,20 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
         denied: `amqp://guest:guest@127.0.0.2:${port}`,
         trusted: `amqps://guest:guest@127.0.0.1:${tlsPort}?tls.rejectUnauthorized=false`,
       };
-      const brokers = Object.entries(urls).map(([name, url]) => `${name}=amqp10+${url}`);
-      const rig = await notifierWith(brokers, { 'egress.deny': ['127.0.0.2'] });
-      const examined = doctorOf({ brokers, 'egress.deny': ['127.0.0.2'] });
-      for (const broker of Object.keys(urls)) {
-        await rig.topic(
-          broker,
-          '',
-          mq('', null, {
-            target: { broker, to: '/queue/opened', key: null },
-            maxAttempts: 1,
-            timeoutMs: 10_000,
-          }),
-        );
-        await rig.push(broker, 'a');
-      }
-      await until('all are judged', () => rig.notified().length === brokers.length);
-      expect(
-        Object.fromEntries(rig.notified().map(({ topic, reason, outcome }) => [topic, reason ?? outcome])),
-      ).toEqual({
-        ...{ password: 'mq_refused', closed: 'connect', name: 'dns', certificate: 'tls' },
-        ...{ denied: 'blocked_address', trusted: 'delivered' },
+      const { reasons, examined } = await causesOf('amqp10', urls, '/queue/opened');
+      expect(reasons).toEqual({
+        password: 'mq_refused',
+        closed: 'connect',
+        name: 'dns',
+        certificate: 'tls',
+        denied: 'blocked_address',
+        trusted: 'delivered',
       });
-      expect(await examined).toMatchObject({
-        ...{
-          password: expect.stringMatching(/^failed mq_refused/),
-          name: expect.stringMatching(/^failed dns/),
-        },
-        ...{ certificate: expect.stringMatching(/^failed tls/), trusted: 'ok' },
+      expect(examined).toMatchObject({
+        password: expect.stringMatching(/^failed mq_refused/),
+        name: expect.stringMatching(/^failed dns/),
+        certificate: expect.stringMatching(/^failed tls/),
+        trusted: 'ok',
       });
     });
   });
@@ -484,23 +477,18 @@ describe.skipIf(await lacks('activemq'))('stomp', () => {
       password: `stomp://${user}:wrong@127.0.0.1:${port}`,
       closed: `stomp://${user}:wrong@127.0.0.1:2`,
       denied: `stomp://${user}:wrong@127.0.0.2:${port}`,
+      right: url,
     };
-    const brokers = Object.entries(urls).map(([name, url]) => `${name}=stomp+${url}`);
-    const rig = await notifierWith(brokers, { 'egress.deny': ['127.0.0.2'] });
-    for (const broker of Object.keys(urls)) {
-      await rig.topic(
-        broker,
-        '',
-        mq('', null, { target: { broker, to: '/queue/q', key: null }, maxAttempts: 1 }),
-      );
-      await rig.push(broker, 'a');
-    }
-    await until('all are judged', () => rig.notified().length === brokers.length);
-    expect(Object.fromEntries(rig.notified().map(({ topic, reason }) => [topic, reason]))).toEqual({
-      ...{ password: 'mq_refused', closed: 'connect', denied: 'blocked_address' },
+    const { reasons, examined } = await causesOf('stomp', urls, '/queue/q');
+    expect(reasons).toEqual({
+      password: 'mq_refused',
+      closed: 'connect',
+      denied: 'blocked_address',
+      right: 'delivered',
     });
-    expect(await doctorOf({ brokers: [...brokers, `right=stomp+${url}`] })).toMatchObject({
-      ...{ password: expect.stringMatching(/^failed mq_refused/), right: 'ok' },
+    expect(examined).toMatchObject({
+      password: expect.stringMatching(/^failed mq_refused/),
+      right: 'ok',
       closed: 'failed connect check that the broker runs and that its port serves stomp without TLS',
     });
   });

@@ -44,14 +44,25 @@ const refusal = async (path: string): Promise<string> => {
   return error.message;
 };
 
+/** What a start on the path knows of its instance. */
+async function knownOf(path: string, isShared = true) {
+  const data = await DataDirectory.open(path, isShared);
+  const { instance, identityChanged } = data;
+  const incarnation = data.nextIncarnation();
+  data.close();
+  return { instance, identityChanged, incarnation };
+}
+
 describe('data directory', () => {
-  it('rejects a path that is a file or cannot be created', async () => {
+  it('rejects a path that is a file or cannot be created, in one sentence', async () => {
     expect(await refusal('/proc/dq-test/data')).toMatch(
       /^the data directory \/proc\/dq-test\/data cannot be used: cannot make a directory in \/proc: ENOENT/,
     );
     writeFileSync(join(root, 'file'), '');
     expect(await refusal(join(root, 'file'))).toContain('cannot be used');
-    expect(await refusal(join(root, 'file', 'data'))).toContain('cannot be used');
+    const sentence = await refusal(join(root, 'file', 'data'));
+    expect(sentence).toMatch(/^the data directory .*\/file\/data cannot be used: ENOTDIR/);
+    expect(sentence).not.toContain('\n');
     (await DataDirectory.open(join(root, 'a', 'b', 'c'))).close();
     expect(statSync(join(root, 'a', 'b', 'c', 'run')).mode & 0o777).toBe(0o700);
   });
@@ -166,64 +177,48 @@ describe('data directory', () => {
   });
 
   it('instance: a copy is another one in a shared store only', async () => {
-    const open = async (path: string, isShared: boolean) => {
-      const data = await DataDirectory.open(path, isShared);
-      const known = [data.instance, data.nextIncarnation()] as const;
-      data.close();
-      return known;
-    };
     const [original, copy] = [join(root, 'a'), join(root, 'b')];
-    const [instance, incarnation] = await open(original, false);
+    const { instance, incarnation } = await knownOf(original, false);
     cpSync(original, copy, { recursive: true });
-    expect((await open(copy, false))[0]).toBe(instance);
-    const [other, later] = await open(copy, true);
-    expect(other).not.toBe(instance);
-    expect(later).toBeGreaterThan(incarnation);
-    expect((await open(copy, true))[0]).toBe(other);
-    expect((await open(original, true))[0]).toBe(instance);
+    expect(await knownOf(copy, false)).toMatchObject({ instance });
+    const other = await knownOf(copy);
+    expect(other.instance).not.toBe(instance);
+    expect(other.incarnation).toBeGreaterThan(incarnation);
+    expect(await knownOf(copy)).toMatchObject({ instance: other.instance });
+    expect(await knownOf(original)).toMatchObject({ instance });
   });
 
   it('instance: a copy that takes the path of the original is another one', async () => {
     const [original, aside] = [join(root, 'a'), join(root, 'aside')];
-    const open = async (path: string, isShared: boolean): Promise<number> => {
-      const data = await DataDirectory.open(path, isShared);
-      data.nextIncarnation();
-      data.close();
-      return data.instance;
-    };
-    const instance = await open(original, true);
+    const { instance } = await knownOf(original);
     renameSync(original, aside);
     cpSync(aside, original, { recursive: true });
-    expect(await open(original, false)).toBe(instance);
-    const other = await open(original, true);
-    expect(other).not.toBe(instance);
-    expect(await open(original, true)).toBe(other);
+    expect(await knownOf(original, false)).toMatchObject({ instance });
+    const other = await knownOf(original);
+    expect(other.instance).not.toBe(instance);
+    expect(await knownOf(original)).toMatchObject({ instance: other.instance });
     rmSync(original, { recursive: true });
     renameSync(aside, original);
-    expect(await open(original, true)).toBe(instance);
+    expect(await knownOf(original)).toMatchObject({ instance });
   });
 
   it('instance: a start with a new identity names the cause and the former instance', async () => {
     const [original, copy, aside] = [join(root, 'a'), join(root, 'b'), join(root, 'aside')];
-    const open = async (path: string): Promise<string | null> => {
-      const data = await DataDirectory.open(path, true);
-      data.nextIncarnation();
-      data.close();
-      return data.identityChanged;
-    };
-    expect(await open(original)).toBeNull();
-    expect(await open(original)).toBeNull();
-    const { instance } = JSON.parse(readFileSync(join(original, 'instance.json'), 'utf8'));
+    const { instance, identityChanged } = await knownOf(original);
+    expect(identityChanged).toBeNull();
+    expect(await knownOf(original)).toMatchObject({ identityChanged: null });
     cpSync(original, copy, { recursive: true });
     const copied = 'the data directory was copied or moved to another file system';
     const renamed = 'the path of the data directory, the host name or the machine id changed';
     const end = `leases of instance ${instance} expire`;
-    expect(await open(copy)).toBe(`new instance identity: ${copied}, and ${renamed}; ${end}`);
-    expect(await open(copy)).toBeNull();
+    const both = `new instance identity: ${copied}, and ${renamed}; ${end}`;
+    expect(await knownOf(copy)).toMatchObject({ identityChanged: both });
+    expect(await knownOf(copy)).toMatchObject({ identityChanged: null });
     renameSync(original, aside);
     cpSync(aside, original, { recursive: true });
-    expect(await open(original)).toBe(`new instance identity: ${copied}; ${end}`);
-    expect(await open(aside)).toBe(`new instance identity: ${renamed}; ${end}`);
+    const only = (cause: string) => ({ identityChanged: `new instance identity: ${cause}; ${end}` });
+    expect(await knownOf(original)).toMatchObject(only(copied));
+    expect(await knownOf(aside)).toMatchObject(only(renamed));
   });
 
   it('records: a copy of the directory has none; a moved directory keeps its own', async () => {
@@ -260,13 +255,6 @@ describe('data directory', () => {
       writeFileSync(join(root, name), '');
     expect([readRunRecord(root), readMasterRecord(root)]).toEqual([null, null]);
     (await DataDirectory.open(root)).close();
-  });
-
-  it('reports a path that cannot be created in one sentence', async () => {
-    writeFileSync(join(root, 'file'), '');
-    const sentence = await refusal(join(root, 'file/data'));
-    expect(sentence).toMatch(/^the data directory .*\/file\/data cannot be used: ENOTDIR/);
-    expect(sentence).not.toContain('\n');
   });
 
   it('leftovers: a copied record ends no process', async () => {

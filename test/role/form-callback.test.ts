@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import { startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-import { secret, startRig } from './rig.ts';
+import { secret, startRig, startTopic } from './rig.ts';
 
 const timezone = 'Asia/Shanghai';
 const localTime = /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/;
@@ -83,9 +83,7 @@ describe('form', () => {
   });
 
   it('a job pushed before the topic had format form has the times alone', async () => {
-    const rig = await startRig();
-    const sink = await startSink();
-    await rig.topic('t', sink.url);
+    const { rig, sink } = await startTopic();
     await rig.push('t', 'a', { body: Buffer.from([0xff, 0x00]), contentType: 'image/png' });
     await rig.topic('t', sink.url, { format: 'form' });
     await rig.run(createNotifier(rig.context({ config: { timezone } })));

@@ -14,7 +14,7 @@ import { testDirectory } from '../support/directory.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
 import { type SmtpSink, startSmtpSink } from '../support/smtp-sink.ts';
 import { until } from '../support/until.ts';
-import { damage, owner, type Rig, startRig } from './rig.ts';
+import { damage, type Rig, startRig } from './rig.ts';
 
 const windowMs = 60_000;
 
@@ -29,7 +29,15 @@ const times = (health: Partial<UpkeepTimes['health']> = {}): Partial<UpkeepTimes
 async function setUp() {
   const time = useJumpingTime();
   const rig = await startRig({ clock: time.wall });
-  return { time, rig, smtp: await startSmtpSink(), dataDir: testDirectory() };
+  const [smtp, dataDir] = [await startSmtpSink(), testDirectory()];
+  /** The second mail: about the end of the incident of the first one. */
+  const mailedEnd = async () => {
+    await until('its end', async () => (await kept(dataDir)).some((one) => one.includes('over')));
+    await time.jump(windowMs);
+    await until('the second mail', () => smtp.mails.length === 2);
+    return { subject: smtp.mails[1]?.parsed.subject, text: smtp.mails[1]?.parsed.text ?? '' };
+  };
+  return { time, rig, smtp, dataDir, mailedEnd };
 }
 
 interface Setup {
@@ -59,6 +67,16 @@ const withAdmin = (rig: Rig, admin: Partial<StoreAdmin>): Store => ({
   ...rig.store,
   admin: Object.assign(Object.create(rig.store.admin), admin) as StoreAdmin,
 });
+
+/** The rig's store, which counts the calls of this method. */
+function watched(rig: Rig, name: 'counts' | 'health') {
+  let calls = 0;
+  const method = (...asked: never[]) => {
+    calls += 1;
+    return (rig.store.admin[name] as (...all: never[]) => never)(...asked);
+  };
+  return { store: withAdmin(rig, { [name]: method }), looks: () => calls };
+}
 
 const subjects = (smtp: SmtpSink) => smtp.mails.map(({ parsed }) => parsed.subject);
 const errors = (rig: Rig, text: string) =>
@@ -199,7 +217,7 @@ describe('incidents: daemon that gives up', () => {
 
 describe('incidents: job store', () => {
   it('a failure is mailed at once, and its end', async () => {
-    const { time, rig, smtp, dataDir } = await setUp();
+    const { rig, smtp, dataDir, mailedEnd } = await setUp();
     let ok = false;
     const health = async () => ({
       ok,
@@ -209,9 +227,7 @@ describe('incidents: job store', () => {
     await startUpkeep(rig, smtp, dataDir, { store: withAdmin(rig, { health }) });
     await until('the mail', () => smtp.mails.length === 1);
     ok = true;
-    await until('its end', async () => (await kept(dataDir)).some((one) => one.includes('over')));
-    await time.jump(windowMs);
-    await until('the second mail', () => smtp.mails.length === 2);
+    await mailedEnd();
     expect(subjects(smtp)).toEqual([
       'dq: the job store has failed: disk full: pushes are refused',
       'dq: the job store works again',
@@ -248,23 +264,19 @@ describe('incidents: job store', () => {
 
 describe('incidents: lateness', () => {
   it('of ready jobs is mailed, and its end', async () => {
-    const { time, rig, smtp, dataDir } = await setUp();
+    const { time, rig, smtp, dataDir, mailedEnd } = await setUp();
     await rig.topic('t', 'http://127.0.0.1:9/');
     await rig.push('t', 'a');
     await startUpkeep(rig, smtp, dataDir);
     await time.jump(windowMs);
     await until('the mail', () => smtp.mails.length === 1);
     expect(subjects(smtp)[0]).toMatch(/^dq: jobs are late: the oldest was due \S+ ago \(topic t\)$/);
-    const others = { room: 1, leaseMs: 60_000 };
-    await rig.store.jobs.reserve(0, { owner: owner(), max: 1, others, topics: new Map() });
-    await until('its end', async () => (await kept(dataDir)).some((one) => one.includes('over')));
-    await time.jump(windowMs);
-    await until('the second mail', () => smtp.mails.length === 2);
-    expect(subjects(smtp)[1]).toBe('dq: jobs are delivered in time again');
+    await rig.reserve(1);
+    expect((await mailedEnd()).subject).toBe('dq: jobs are delivered in time again');
   });
 
   it('names the oldest job, the command and the link; the end names its report and how long after it', async () => {
-    const { time, rig, smtp, dataDir } = await setUp();
+    const { time, rig, smtp, dataDir, mailedEnd } = await setUp();
     await rig.topic('t', 'http://127.0.0.1:9/');
     await rig.push('t', 'later');
     await rig.push('t', 'a\nb');
@@ -289,29 +301,24 @@ In the console: https://dq.example.org/console/topics/t
     );
     const [incident] = await new IncidentFiles(dataDir).list();
     expect(incident?.oldest).toEqual({ topic: 't', id: oldest?.id, dueAt: oldest?.dueAt });
-    const others = { room: 2, leaseMs: 60_000 };
-    await rig.store.jobs.reserve(0, { owner: owner(), max: 2, others, topics: new Map() });
-    await until('its end', async () => (await kept(dataDir)).some((one) => one.includes('over')));
-    await time.jump(windowMs);
-    await until('the second mail', () => smtp.mails.length === 2);
-    const end = smtp.mails[1]?.parsed.text ?? '';
+    await rig.reserve(2);
+    const { text: end } = await mailedEnd();
     expect(end).toContain(`Reported at ${new Date(incident?.at ?? 0).toISOString()}, over after `);
     expect(end).toContain('In the console: https://dq.example.org/console/');
     expect(end).not.toContain('This command');
   });
 
   it('ends by a pause with what waits and how to go on, not as delivered', async () => {
-    const { time, rig, smtp, dataDir } = await setUp();
+    const { time, rig, smtp, dataDir, mailedEnd } = await setUp();
     await rig.topic('t', 'http://127.0.0.1:9/');
     await rig.pushAll('t', ['a', 'b']);
     await startUpkeep(rig, smtp, dataDir);
     await time.jump(windowMs);
     await until('the mail', () => smtp.mails.length === 1);
     await rig.topic('t', 'http://127.0.0.1:9/', { state: 'paused' });
-    await until('its end', async () => (await kept(dataDir)).some((one) => one.includes('over')));
-    await time.jump(windowMs);
-    await until('the second mail', () => smtp.mails.length === 2);
-    expect(subjects(smtp)[1]).toBe('dq: t was paused: 2 jobs wait, none is called; dq topic resume t');
+    expect((await mailedEnd()).subject).toBe(
+      'dq: t was paused: 2 jobs wait, none is called; dq topic resume t',
+    );
   });
 
   it('of jobs that no timer promotes is mailed', async () => {
@@ -349,17 +356,12 @@ In the console: https://dq.example.org/console/topics/t
   });
 
   it('of pull topics is mailed only with alerts.pullLate', async () => {
-    const { time, rig, smtp, dataDir } = await setUp();
+    const { time, rig, smtp, dataDir, mailedEnd } = await setUp();
     await rig.topic('pulled', 'http://127.0.0.1:9/', { delivery: 'pull' });
     await rig.push('pulled', 'a');
-    let looks = 0;
-    const counts: StoreAdmin['counts'] = (...args) => {
-      looks += 1;
-      return rig.store.admin.counts(...args);
-    };
-    const store = withAdmin(rig, { counts });
+    const { store, looks } = watched(rig, 'counts');
     const upkeep = await startUpkeep(rig, smtp, dataDir, { store, health: { lateMs: 1, afterMs: 0 } });
-    await until('some checks', () => looks >= 20);
+    await until('some checks', () => looks() >= 20);
     expect(await kept(dataDir)).toEqual([]);
     await upkeep.drain(2_000);
 
@@ -371,12 +373,8 @@ In the console: https://dq.example.org/console/topics/t
       /^dq: jobs of pull topics wait for a client: the oldest was due \S+ ago \(/,
     );
     expect(smtp.mails[0]?.parsed.text).toMatch(/ago \(topic pulled\)/);
-    const others = { room: 1, leaseMs: 60_000 };
-    await rig.store.jobs.reserve(0, { owner: owner(), max: 1, others, topics: new Map() });
-    await until('its end', async () => (await kept(dataDir)).some((one) => one.includes('over')));
-    await time.jump(windowMs);
-    await until('the second mail', () => smtp.mails.length === 2);
-    expect(subjects(smtp)[1]).toBe('dq: jobs of pull topics wait no longer than alerts.pullLate');
+    await rig.reserve(1);
+    expect((await mailedEnd()).subject).toBe('dq: jobs of pull topics wait no longer than alerts.pullLate');
   });
 
   it('of pull topics does not begin by a job of another topic that no timer promotes', async () => {
@@ -385,17 +383,12 @@ In the console: https://dq.example.org/console/topics/t
     await rig.topic('pulled', 'http://127.0.0.1:9/', { delivery: 'pull' });
     await rig.store.jobs.push([jobOf('a', { topic: 'pulled', when: { delayMs: 3_600_000 } })]);
     await rig.store.jobs.push([jobOf('a', { when: { delayMs: 1 } })]);
-    let looks = 0;
-    const counts: StoreAdmin['counts'] = (...args) => {
-      looks += 1;
-      return rig.store.admin.counts(...args);
-    };
-    const store = withAdmin(rig, { counts });
+    const { store, looks } = watched(rig, 'counts');
     const config = { 'alerts.pullLate': 1 };
     await startUpkeep(rig, null, dataDir, { store, config, health: { lateMs: 1, afterMs: 0 } });
     await until('it is late', async () => (await kept(dataDir)).length > 0);
-    const seen = looks;
-    await until('some checks', () => looks > seen + 10);
+    const seen = looks();
+    await until('some checks', () => looks() > seen + 10);
     const found = (await new IncidentFiles(dataDir).list()).map(({ kind, about }) => [kind, about]);
     expect(found).toEqual([['late', '']]);
   });
@@ -413,16 +406,9 @@ In the console: https://dq.example.org/console/topics/t
       // No timer runs here.
       await rig.store.jobs.push([jobOf('b', { topic, when: { delayMs: 1 } })]);
     }
-    let looks = 0;
-    const counts: StoreAdmin['counts'] = (...args) => {
-      looks += 1;
-      return rig.store.admin.counts(...args);
-    };
-    await startUpkeep(rig, null, dataDir, {
-      store: withAdmin(rig, { counts }),
-      health: { lateMs: 1, afterMs: 0 },
-    });
-    await until('it has polled', () => looks > 20);
+    const { store, looks } = watched(rig, 'counts');
+    await startUpkeep(rig, null, dataDir, { store, health: { lateMs: 1, afterMs: 0 } });
+    await until('it has polled', () => looks() > 20);
     expect(await kept(dataDir)).toEqual([]);
     await rig.topic('paused', 'http://127.0.0.1:9/', { state: 'active' });
     await until('it counts', async () => (await kept(dataDir)).length === 1);
@@ -436,20 +422,16 @@ describe('incidents', () => {
   it('are mailed although the data directory takes no file; written when it does', async () => {
     const { rig, smtp, dataDir } = await setUp();
     writeFileSync(join(dataDir, 'alerts'), 'in the way');
-    let looks = 0;
-    const health: StoreAdmin['health'] = () => {
-      looks += 1;
-      return rig.store.admin.health();
-    };
-    await startUpkeep(rig, smtp, dataDir, { store: withAdmin(rig, { health }) });
+    const { store, looks } = watched(rig, 'health');
+    await startUpkeep(rig, smtp, dataDir, { store });
     rig.tell(crash('timer'));
     await until('it is reported', () => errors(rig, 'cannot write an incident file') === 1);
     await until('it was mailed', () =>
       rig.lines.some(({ message }) => message === 'mailer: sent a mail about incidents'),
     );
     // Long enough to write its record: no later event would write it.
-    const seen = looks;
-    await until('time has passed', () => looks > seen + 10);
+    const seen = looks();
+    await until('time has passed', () => looks() > seen + 10);
     // Before the file is removed: a write that runs at that moment can fail in another way.
     expect(errors(rig, 'cannot write an incident file')).toBe(1);
     rmSync(join(dataDir, 'alerts'));

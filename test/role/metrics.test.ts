@@ -178,9 +178,8 @@ describe('a notifier', () => {
     const sink = await startSink();
     await rig.topic('t', sink.url, { timeoutMs: 60_000 });
     await rig.push('t', 'a');
-    const others = { room: 1, leaseMs: 60_000 };
     for (let strike = 1; strike <= limits.strikesIsolated; strike += 1) {
-      await rig.store.jobs.reserve(0, { owner: owner(strike), max: 1, others, topics: new Map() });
+      await rig.reserve(1, owner(strike));
       await rig.store.jobs.recoverOwners(0, 7, { dead: strike }, 10);
     }
     await rig.run(createNotifier(rig.context()));
@@ -194,14 +193,11 @@ describe('upkeep', () => {
     const rig = await startRig();
     const numbers = watch(rig.metrics);
     await rig.pushAll('t', ['a', 'b']);
-    const others = { room: 10, leaseMs: 60_000 };
-    const reserve = (incarnation: number, max: number) =>
-      rig.store.jobs.reserve(0, { owner: owner(incarnation), max, others, topics: new Map() });
     for (let strike = 1; strike < limits.strikesPoison; strike += 1) {
-      await reserve(strike, 1);
+      await rig.reserve(1, owner(strike));
       await rig.store.jobs.recoverOwners(0, 7, { dead: strike }, 10);
     }
-    await reserve(99, 2);
+    await rig.reserve(2, owner(99));
     await startUpkeep(rig);
     rig.tell({ kind: 'owner_dead', incarnation: 99 });
     await until('both are recovered', () => numbers().get('dq_leases_recovered_total') === 2);

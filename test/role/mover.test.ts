@@ -147,7 +147,9 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
   const read = async (get: (key: JobKey) => Promise<JobSnapshot | null>) =>
     Promise.all(all.map((id) => get(keyOf(id))));
 
-  async function ends(time: JumpingTime, { calls }: MovingStore): Promise<void> {
+  /** The move ends; `lease`: the last job, which is acknowledged first. */
+  async function ends(time: JumpingTime, { calls, store }: MovingStore, lease?: ReservedJob): Promise<void> {
+    if (lease !== undefined) await store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
     await time.passUntil('the end of the move', async () => {
       const { move, ended, jobs } = await calls.state();
       return move === null && ended === null && jobs === 0;
@@ -320,8 +322,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     expect(await put()).toEqual([{ kind: 'here' }]);
     expect(await under.store.jobs.get(keyOf('ready'))).toBeNull();
     await mover.start();
-    await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
-    await ends(time, moving);
+    await ends(time, moving, lease);
     await time.passUntil('the entry is removed', async () => {
       await under.store.history.forget(0, 100);
       return (await under.store.history.get(keyOf('ready'))) === null;
@@ -364,8 +365,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     await time.passUntil('it stands still', () => vi.mocked(arrivals.prepare).mock.calls.length === 1);
     const next = await nextMover();
     await next.start();
-    await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
-    await ends(time, moving);
+    await ends(time, moving, lease);
     goesOn();
     await time.passUntil('it asks jobs.db', () => opens.mock.calls.length === 2);
     await time.jump(3 * upkeepLimits.moveWaitMs);
@@ -399,8 +399,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     await time.passUntil('the first put', () => puts.length > 0);
     await time.jump(upkeepLimits.moveForgetMs - upkeepLimits.moveWaitMs - 500);
     full.mockReturnValue(false);
-    await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
-    await ends(time, moving);
+    await ends(time, moving, lease);
     expect(Object.fromEntries(putsBefore)).toEqual({ ready: 1, retried: 2, moved: 2, dead: 2 });
   });
 
@@ -420,8 +419,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     await moving.calls.begin();
     expect(await backup('moving')).toMatchObject({ kind: 'done', result: { notCopied } });
     await mover.start();
-    await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
-    await ends(time, moving);
+    await ends(time, moving, lease);
     // Also that of a move which ended later goes on.
     for (const name of ['held', 'moving']) {
       const copy = await leavingStore({ path: join(directory.path, name), remove() {} });
@@ -452,8 +450,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     await time.jump(3 * upkeepLimits.moveWaitMs);
     expect(page).not.toHaveBeenCalled();
     frozen.mockRestore();
-    await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
-    await ends(time, moving);
+    await ends(time, moving, lease);
   });
 
   it('a page and a reading by ids fit into a frame, whatever attempts and bodies they have', async () => {
@@ -659,8 +656,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     await open(arrivals, move);
     await moving.store.jobs.cancel([keyOf('ready')]);
     await mover.start();
-    await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
-    await ends(time, moving);
+    await ends(time, moving, lease);
     expect(recorded.filter(({ id }) => id === 'ready')).toEqual([]);
   });
 
@@ -696,8 +692,8 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
             state: 'done',
             orderAt: 0,
             reason: null,
-            endedOrigin: origin,
             alertTold: 0,
+            endedOrigin: origin,
             bodyOrigin: origin,
           },
         });
@@ -710,8 +706,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     ended();
     await empty();
     await healed();
-    await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
-    await ends(time, moving);
+    await ends(time, moving, lease);
     expect(await under.store.jobs.get(keyOf('ready'))).toBeNull();
     expect(await under.store.jobs.get(keyOf('moved'))).not.toBeNull();
   });
@@ -724,8 +719,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     expect(mover.problem).toMatch(/^Redis has lost data/);
     ended();
     await healed();
-    await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
-    await ends(time, moving);
+    await ends(time, moving, lease);
     expect(await under.store.jobs.get(keyOf('ready'))).toBeNull();
     expect(await under.store.jobs.get(keyOf('moved'))).not.toBeNull();
   });
@@ -772,8 +766,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
       [[2], '3 of 5'],
     ]);
     expect(asked).toEqual([['ready'], ['retried', 'moved'], ['dead']]);
-    await moving.store.jobs.ack([{ ...lease, isPulled: true, attempt: null }]);
-    await ends(time, moving);
+    await ends(time, moving, lease);
   });
 
   it('before the move: bulk work does not pass by held jobs, and lists name them', async () => {

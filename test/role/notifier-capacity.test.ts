@@ -6,7 +6,7 @@ import type { JobStore } from '../../src/ports/job-store.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-import { ids, owner, startRig } from './rig.ts';
+import { between, ids, owner, startRig, startTopic } from './rig.ts';
 
 const hang = () => {};
 
@@ -66,9 +66,7 @@ describe('notifier: slots', () => {
   });
 
   it('a full topic is called again when a call ends, not at the next poll', async () => {
-    const rig = await startRig();
-    const sink = await startSink();
-    await rig.topic('t', sink.url, { concurrency: 1 });
+    const { rig } = await startTopic({ concurrency: 1 });
     await rig.pushAll('t', ids('j', 50));
     // Fifty polls would take fifty minutes.
     await rig.run(createNotifier(rig.context({ config: { pollCeiling: 60_000 } })));
@@ -85,14 +83,14 @@ describe('notifier: leases of topics', () => {
     await rig.topic('quick', sink.url, { timeoutMs: 500 });
     for (const name of ['a', 'slow', 'quick']) await rig.push(name, 'x');
     const leases: Record<string, number> = {};
-    const jobs: JobStore = Object.assign(Object.create(rig.store.jobs), {
-      async reserve(...asked: Parameters<JobStore['reserve']>) {
+    const store = between(rig, {
+      async reserve(...asked) {
         const reserved = await rig.store.jobs.reserve(...asked);
         for (const { topic, leaseMs } of reserved.jobs) leases[topic] = leaseMs;
         return reserved;
       },
     });
-    await rig.run(createNotifier(rig.context({ store: { ...rig.store, jobs } })));
+    await rig.run(createNotifier(rig.context({ store })));
     // Not by their calls: after a pause of this process the quick one may end before it has arrived.
     await until('all are reserved', () => Object.keys(leases).length === 3);
     expect(leases).toEqual({ a: 15_000, slow: 70_000, quick: 10_500 });
@@ -111,12 +109,12 @@ describe('notifier: rhythm', () => {
       await rig.topic('t', sink.url, { concurrency: 2 });
       await rig.pushAll('t', ids('j', 30));
       let hint: Parameters<JobStore['onHint']>[0] = () => {};
-      const jobs: JobStore = Object.assign(Object.create(rig.store.jobs), {
-        onHint(listener: typeof hint) {
+      const store = between(rig, {
+        onHint(listener) {
           hint = listener;
           return () => {};
         },
-        async reserve(...asked: Parameters<JobStore['reserve']>) {
+        async reserve(...asked) {
           const reserved = await rig.store.jobs.reserve(...asked);
           // All calls have ended before the answer of the store arrives.
           await until('nothing runs', () => notifier.inFlight() === 0, { everyMs: 1 });
@@ -125,7 +123,7 @@ describe('notifier: rhythm', () => {
           return reserved;
         },
       });
-      const ctx = rig.context({ store: { ...rig.store, jobs }, config: { pollCeiling: 60_000 } });
+      const ctx = rig.context({ store, config: { pollCeiling: 60_000 } });
       const notifier = createNotifier(ctx);
       await rig.run(notifier);
       await until('all are delivered', () => rig.counted('t', 'delivered') === 30);
@@ -135,9 +133,7 @@ describe('notifier: rhythm', () => {
 
 describe('notifier: topics', () => {
   it.each(['paused', 'offline'] as const)('a topic that is %s is not called', async (state) => {
-    const rig = await startRig();
-    const sink = await startSink();
-    await rig.topic('t', sink.url, { state });
+    const { rig, sink } = await startTopic({ state });
     await rig.topic('other', sink.url);
     await rig.run(createNotifier(rig.context()));
     await rig.push('t', 'a');
@@ -177,9 +173,7 @@ describe('notifier: topics', () => {
   });
 
   it('calls of a deleted topic count when it is registered again', async () => {
-    const rig = await startRig();
-    const sink = await startSink(hang);
-    await rig.topic('t', sink.url, { concurrency: 1, timeoutMs: 60_000 });
+    const { rig, sink } = await startTopic({ answer: hang, concurrency: 1, timeoutMs: 60_000 });
     await rig.topic('other', sink.url, { timeoutMs: 60_000 });
     await rig.run(createNotifier(rig.context()));
     await rig.push('t', 'a');
@@ -215,18 +209,14 @@ describe('notifier: topics', () => {
 
 describe('notifier: beside an older one', () => {
   it('reserves no job before it takes over', async () => {
-    const rig = await startRig();
-    const sink = await startSink();
-    await rig.topic('t', sink.url);
+    const { rig } = await startTopic();
     const asked: number[] = [];
-    const jobs: JobStore = {
-      ...rig.store.jobs,
+    const store = between(rig, {
       reserve: (partition, request) => {
         asked.push(request.owner.incarnation);
         return rig.store.jobs.reserve(partition, request);
       },
-    };
-    const store = { ...rig.store, jobs };
+    });
     const next = await rig.run(createNotifier(rig.context({ store, owner: owner(2), takesOver: true })));
     await rig.push('t', 'a');
     const old = await rig.run(createNotifier(rig.context({ store, owner: owner(1) })));
@@ -240,9 +230,7 @@ describe('notifier: beside an older one', () => {
   });
 
   it('names standby, then draining, as the reason why it calls no job', async () => {
-    const rig = await startRig();
-    const sink = await startSink(hang);
-    await rig.topic('t', sink.url);
+    const { rig, sink } = await startTopic({ answer: hang });
     const reasons = () => rig.ask('capacity', { topic: 't' });
     const notifier = await rig.run(createNotifier(rig.context({ takesOver: true })));
     expect(await reasons()).toMatchObject([{ code: 'standby', values: {} }]);

@@ -3,24 +3,17 @@
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
-import type { FinishOutcome, JobStore } from '../../src/ports/job-store.ts';
+import type { FinishOutcome } from '../../src/ports/job-store.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-import { ids, owner, type Rig, startRig } from './rig.ts';
+import { between, ids, owner, startRig, startTopic } from './rig.ts';
 
 const hang = () => {};
 
-/** The rig's store with some methods replaced, for lost and late answers. */
-function between(rig: Rig, jobs: Partial<JobStore>) {
-  return { ...rig.store, jobs: Object.assign(Object.create(rig.store.jobs), jobs) as JobStore };
-}
-
 describe('notifier: leases', () => {
   it('an outcome without an answer is sent again, and counted once', async () => {
-    const rig = await startRig();
-    const sink = await startSink();
-    await rig.topic('t', sink.url);
+    const { rig, sink } = await startTopic();
     const failures: FinishOutcome<'acked'>[] = [
       { kind: 'not_stored', code: 'full' },
       { kind: 'unknown', code: 'no_answer' },
@@ -61,9 +54,8 @@ describe('notifier: a job that may kill its notifiers', () => {
     await rig.topic('suspect', sink.url);
     await rig.pushAll('suspect', ids('s', 200));
     for (let n = 0; n < limits.strikesIsolated; n += 1) {
-      const others = { room: 1_000, leaseMs: 60_000 };
       const dead = owner(900 + n);
-      await rig.store.jobs.reserve(0, { owner: dead, max: limits.reserveMax, others, topics: new Map() });
+      await rig.reserve(limits.reserveMax, dead);
       await rig.store.jobs.recoverOwners(0, dead.instance, { dead: dead.incarnation }, limits.recoverMax);
     }
     let skipped = 0;
@@ -83,9 +75,7 @@ describe('notifier: a job that may kill its notifiers', () => {
 
 describe('notifier: a drain', () => {
   it('finishes and settles running calls, and reserves nothing', async () => {
-    const rig = await startRig();
-    const sink = await startSink(hang);
-    await rig.topic('t', sink.url, { timeoutMs: 60_000 });
+    const { rig, sink } = await startTopic({ answer: hang, timeoutMs: 60_000 });
     const notifier = await rig.run(createNotifier(rig.context()));
     await rig.push('t', 'a');
     await until('it runs', () => sink.open().length === 1);
@@ -100,9 +90,7 @@ describe('notifier: a drain', () => {
   });
 
   it('interrupts calls at its deadline, and releases their jobs', async () => {
-    const rig = await startRig();
-    const sink = await startSink(hang);
-    await rig.topic('t', sink.url, { timeoutMs: 60_000 });
+    const { rig, sink } = await startTopic({ answer: hang, timeoutMs: 60_000 });
     const notifier = await rig.run(createNotifier(rig.context()));
     await rig.pushAll('t', ids('j', 5));
     await until('they run', () => sink.open().length === 5);
@@ -119,9 +107,7 @@ describe('notifier: a drain', () => {
   });
 
   it('releases the jobs of a running reserve', async () => {
-    const rig = await startRig();
-    const sink = await startSink();
-    await rig.topic('t', sink.url);
+    const { rig, sink } = await startTopic();
     let answer: (() => void) | null = null;
     const store = between(rig, {
       async reserve(partition, request) {
@@ -146,9 +132,7 @@ describe('notifier: a drain', () => {
 
   it('ends while the store does not answer', async () => {
     const time = useJumpingTime();
-    const rig = await startRig();
-    const sink = await startSink();
-    await rig.topic('t', sink.url);
+    const { rig } = await startTopic();
     let isCalled = false;
     const store = between(rig, {
       async ack(items) {

@@ -9,7 +9,6 @@ import { readTraceContext } from '../../src/core/trace-context.ts';
 import { version } from '../../src/core/version.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
-import type { JobStore } from '../../src/ports/job-store.ts';
 import type { TopicDraft } from '../../src/ports/registry.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
 import { listening } from '../support/listening.ts';
@@ -17,19 +16,18 @@ import { drip, startRawServer } from '../support/raw-server.ts';
 import { selfSigned } from '../support/self-signed.ts';
 import { startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-import { ids, type Rig, secret, startRig } from './rig.ts';
+import { between, ids, type Rig, secret, startRig, startTopic } from './rig.ts';
 
-/** Pushes one job and returns the notify line of its first attempt when it is settled. */
-async function attempt(rig: Rig, url: string, more: Partial<TopicDraft> = {}) {
+/** Pushes one job, whose first attempt is settled then. `line`: of the attempt; `job`: null: it is done */
+async function attempt(url: string, more: Partial<TopicDraft> = {}, given?: Rig) {
+  const rig = given ?? (await startRig());
   await rig.topic('t', url, { timeoutMs: 30_000, ...more });
   await rig.run(createNotifier(rig.context()));
   await rig.push('t', 'a');
   const line = await until('the attempt', () => rig.notified()[0]);
-  await until(
-    'its settlement',
-    async () => (await rig.store.jobs.get({ topic: 't', id: 'a' }))?.state !== 'reserved',
-  );
-  return line;
+  const find = () => rig.store.jobs.get({ topic: 't', id: 'a' });
+  await until('its settlement', async () => (await find())?.state !== 'reserved');
+  return { rig, line, job: await find() };
 }
 
 async function unusedPort(): Promise<number> {
@@ -48,7 +46,7 @@ describe('notifier: a reply', () => {
     const sink = await startSink();
     await rig.topic('other', sink.url);
     // Registration rejects such a header; a row of the registry may hold it.
-    const line = await attempt(rig, sink.url, { headers: { 'x-bad': 'a\nb' } });
+    const { line } = await attempt(sink.url, { headers: { 'x-bad': 'a\nb' } }, rig);
     expect(line).toMatchObject({ reason: 'protocol', verdict: 'retry' });
     await rig.push('other', 'b');
     await until('the others are delivered', () => rig.counted('other', 'delivered') === 1);
@@ -56,11 +54,9 @@ describe('notifier: a reply', () => {
   });
 
   it('to headers that cannot be written is a failed attempt', async () => {
-    const rig = await startRig();
-    const sink = await startSink();
-    await rig.topic('t', sink.url);
-    const jobs: JobStore = Object.assign(Object.create(rig.store.jobs), {
-      async reserve(...asked: Parameters<JobStore['reserve']>) {
+    const { rig } = await startTopic();
+    const store = between(rig, {
+      async reserve(...asked) {
         const reserved = await rig.store.jobs.reserve(...asked);
         // It has no date that could be written.
         const spoiled = reserved.jobs.map((job) =>
@@ -70,7 +66,7 @@ describe('notifier: a reply', () => {
       },
     });
     await rig.pushAll('t', ['spoiled', 'b']);
-    const notifier = await rig.run(createNotifier(rig.context({ store: { ...rig.store, jobs } })));
+    const notifier = await rig.run(createNotifier(rig.context({ store })));
     await until(
       'both are settled',
       () => rig.counted('t', 'delivered') === 1 && rig.counted('t', 'retried') === 1,
@@ -80,13 +76,12 @@ describe('notifier: a reply', () => {
   });
 
   it('of 200 with a body ends the job; the pushed bytes arrived, signed', async () => {
-    const rig = await startRig();
     const sink = await startSink();
-    const line = await attempt(rig, `${sink.url}cb?x=1`);
+    const { rig, line, job } = await attempt(`${sink.url}cb?x=1`);
     expect(line).toMatchObject({
       ...{ topic: 't', id: 'a', attempt: 1, outcome: 'delivered', verdict: 'ack', status: 200 },
     });
-    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toBeNull();
+    expect(job).toBeNull();
     const [arrival] = sink.arrivals;
     expect(arrival?.path).toBe('/cb?x=1');
     expect(arrival?.body.toString()).toBe('{"id":"a"}');
@@ -101,15 +96,12 @@ describe('notifier: a reply', () => {
   });
 
   it('of 500 is a failed attempt', async () => {
-    const rig = await startRig();
     const sink = await startSink(status(500, {}, 'oops'));
     const failed = { outcome: 'failed', reason: 'status' };
-    expect(await attempt(rig, sink.url, { backoff: { type: 'ladder', stepsMs: [60_000] } })).toMatchObject({
-      ...failed,
-      verdict: 'retry',
-      delayMs: 60_000,
-    });
-    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
+    const backoff = { type: 'ladder', stepsMs: [60_000] } as const;
+    const { rig, line, job } = await attempt(sink.url, { backoff });
+    expect(line).toMatchObject({ ...failed, verdict: 'retry', delayMs: 60_000 });
+    expect(job).toMatchObject({
       ...{ state: 'delayed', failures: 1 },
       attempts: [{ ...failed, attempt: 1, notifier: 'dq-notifier-0' }],
     });
@@ -118,28 +110,19 @@ describe('notifier: a reply', () => {
   });
 
   it('of 410 buries at once', async () => {
-    const rig = await startRig();
     const sink = await startSink(status(410));
-    expect(await attempt(rig, sink.url)).toMatchObject({
-      reason: 'status',
-      verdict: 'bury',
-      buryReason: 'gone',
-    });
-    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
-      state: 'dead',
-      buryReason: 'gone',
-      failures: 1,
-    });
+    const { rig, line, job } = await attempt(sink.url);
+    expect(line).toMatchObject({ reason: 'status', verdict: 'bury', buryReason: 'gone' });
+    expect(job).toMatchObject({ state: 'dead', buryReason: 'gone', failures: 1 });
     await until('the count', () => rig.counted('t', 'dead') === 1);
   });
 
   it('for which deadIf is true buries at its first attempt', async () => {
-    const rig = await startRig();
     const sink = await startSink(status(200, {}, '{"code":"E_ARG"}'));
     const dead = { buryReason: 'dead_rule', reason: 'dead_rule' };
-    const line = await attempt(rig, sink.url, { deadIf: '{res.code}=="E_ARG"' });
+    const { line, job } = await attempt(sink.url, { deadIf: '{res.code}=="E_ARG"' });
     expect(line).toMatchObject({ ...dead, outcome: 'failed', verdict: 'bury' });
-    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
+    expect(job).toMatchObject({
       ...{ state: 'dead', failures: 1, buryReason: 'dead_rule' },
       attempts: [{ reason: 'dead_rule', status: 200, ruleValues: { '{res.code}': '"E_ARG"' } }],
     });
@@ -163,13 +146,12 @@ describe('notifier: a reply', () => {
   });
 
   it('with dq-again is a snooze: no attempt counts, the endpoint is healthy', async () => {
-    const rig = await startRig();
     const sink = await startSink(status(503, { 'dq-again': '10m' }, 'later'));
-    const line = await attempt(rig, sink.url);
+    const { rig, line, job } = await attempt(sink.url);
     expect(line).toMatchObject({
       ...{ outcome: 'again', verdict: 'again', reason: null, status: 503, attempt: 1, delayMs: 600_000 },
     });
-    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
+    expect(job).toMatchObject({
       ...{ state: 'delayed', failures: 0, attempts: [], extension: extensionOf({ again: 1 }) },
     });
     await until('the count', () => rig.counted('t', 'again') === 1);
@@ -199,18 +181,19 @@ describe('notifier: a reply', () => {
   });
 
   it('with an unreadable dq-again is a failed attempt that says what to write', async () => {
-    const rig = await startRig();
     const sink = await startSink(status(200, { 'dq-again': '600' }, '{}'));
-    expect(await attempt(rig, sink.url)).toMatchObject({ reason: 'bad_again', verdict: 'retry' });
-    expect((await rig.store.jobs.get({ topic: 't', id: 'a' }))?.attempts).toMatchObject([
+    const { line, job } = await attempt(sink.url);
+    expect(line).toMatchObject({ reason: 'bad_again', verdict: 'retry' });
+    expect(job?.attempts).toMatchObject([
       { reason: 'bad_again', detail: 'dq-again: "600" has no unit; write 600s or 600ms' },
     ]);
   });
 
   it('that snoozes a job for the 10,000th time is a failed attempt, and the number is stored', async () => {
-    const rig = await startRig();
-    const sink = await startSink(status(200, { 'dq-again': '5s' }));
-    await rig.topic('t', sink.url, { backoff: { type: 'ladder', stepsMs: [60_000] } });
+    const { rig } = await startTopic({
+      answer: status(200, { 'dq-again': '5s' }),
+      backoff: { type: 'ladder', stepsMs: [60_000] },
+    });
     await rig.run(createNotifier(rig.context()));
     await rig.push('t', 'a', { extension: extensionOf({ maxAttempts: 3, again: 9_999 }) });
     const line = await until('the attempt', () => rig.notified()[0]);
@@ -223,9 +206,7 @@ describe('notifier: a reply', () => {
   });
 
   it('that snoozes a job beyond its deadline buries it as expired, without an attempt', async () => {
-    const rig = await startRig();
-    const sink = await startSink(status(200, { 'dq-again': '2h' }));
-    await rig.topic('t', sink.url);
+    const { rig } = await startTopic({ answer: status(200, { 'dq-again': '2h' }) });
     await rig.run(createNotifier(rig.context()));
     const deadline = Date.now() + 3_600_000;
     await rig.push('t', 'a', { extension: extensionOf({ deadline }) });
@@ -239,9 +220,11 @@ describe('notifier: a reply', () => {
   });
 
   it('that fails when the attempts are used up buries', async () => {
-    const rig = await startRig();
-    const sink = await startSink(status(500));
-    await rig.topic('t', sink.url, { maxAttempts: 2, backoff: { type: 'ladder', stepsMs: [0] } });
+    const { rig, sink } = await startTopic({
+      answer: status(500),
+      maxAttempts: 2,
+      backoff: { type: 'ladder', stepsMs: [0] },
+    });
     await rig.run(createNotifier(rig.context()));
     await rig.push('t', 'a');
     const job = await until('burial', async () => {
@@ -254,9 +237,7 @@ describe('notifier: a reply', () => {
   });
 
   it('is judged by the topic at the end of the attempt', async () => {
-    const rig = await startRig();
-    const sink = await startSink(() => {});
-    await rig.topic('t', sink.url);
+    const { rig, sink } = await startTopic({ answer: () => {} });
     await rig.run(createNotifier(rig.context()));
     await rig.push('t', 'a');
     const arrival = await until('it runs', () => sink.open()[0]);
@@ -274,7 +255,6 @@ describe('notifier: a reply', () => {
     ['in chunks', 'transfer-encoding: chunked', (item: string) => `400\r\n${item}\r\n`],
   ])('of 300 KiB, %s, from a receiver that prints while it works: all its work is done', async (...row) => {
     const [, framing, pieceOf] = row;
-    const rig = await startRig();
     let done = 0;
     const server = await startRawServer((socket) => {
       socket.write(`HTTP/1.1 200 OK\r\n${framing}\r\n\r\n`);
@@ -288,12 +268,11 @@ describe('notifier: a reply', () => {
       };
       work();
     });
-    expect(await attempt(rig, server.url)).toMatchObject({ outcome: 'delivered', status: 200 });
+    expect((await attempt(server.url)).line).toMatchObject({ outcome: 'delivered', status: 200 });
     expect(done).toBe(300);
   });
 
   it('beyond 64 KiB, with a rule on the body: its end is awaited, then the attempt fails', async () => {
-    const rig = await startRig();
     let isDone = false;
     const server = await startRawServer((socket) => {
       socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${200 * 1024}\r\n\r\n`);
@@ -302,55 +281,47 @@ describe('notifier: a reply', () => {
         socket.write('x'.repeat(100 * 1024));
       });
     });
-    expect(await attempt(rig, server.url, { retryIf: '{res.code}==500' })).toMatchObject({
-      reason: 'reply_too_large',
-      status: 200,
-    });
+    const { line } = await attempt(server.url, { retryIf: '{res.code}==500' });
+    expect(line).toMatchObject({ reason: 'reply_too_large', status: 200 });
     expect(isDone).toBe(true);
     expect(server.open.size).toBe(1);
   });
 
   it('beyond 64 KiB, with a rule on the status: the rule decides', async () => {
-    const rig = await startRig();
     const sink = await startSink(status(200, {}, 'x'.repeat(200 * 1024)));
-    expect(await attempt(rig, sink.url, { retryIf: '{status}==200' })).toMatchObject({ reason: 'rule' });
+    const { line } = await attempt(sink.url, { retryIf: '{status}==200' });
+    expect(line).toMatchObject({ reason: 'rule' });
   });
 
   it('without an end fails the attempt as timeout, and its connection closes', async () => {
-    const rig = await startRig();
     const server = await startRawServer((socket) => {
       socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
       drip(socket, `4000\r\n${'x'.repeat(0x4000)}\r\n`, 1);
     });
-    expect(await attempt(rig, server.url, { timeoutMs: 1_000 })).toMatchObject({ reason: 'timeout' });
+    expect((await attempt(server.url, { timeoutMs: 1_000 })).line).toMatchObject({ reason: 'timeout' });
     await until('the connection is closed', () => server.open.size === 0);
   });
 
   it('of exactly 64 KiB is whole', async () => {
-    const rig = await startRig();
     const sink = await startSink(status(200, {}, `"${'x'.repeat(limits.replyBytesMax - 2)}"`));
-    expect(await attempt(rig, sink.url, { retryIf: '{status}==500' })).toMatchObject({
-      outcome: 'delivered',
-    });
+    const { line } = await attempt(sink.url, { retryIf: '{status}==500' });
+    expect(line).toMatchObject({ outcome: 'delivered' });
   });
 
   it('leaves an escaped excerpt of at most 1,024 characters', async () => {
-    const rig = await startRig();
     const sink = await startSink(status(500, {}, `a\r\nb\u001b[31m\u2028${'x'.repeat(5_000)}`));
-    await attempt(rig, sink.url);
-    const job = await rig.store.jobs.get({ topic: 't', id: 'a' });
+    const { job } = await attempt(sink.url);
     const excerpt = job?.attempts[0]?.replyExcerpt ?? '';
     expect(excerpt.startsWith('a\\u000d\\u000ab\\u001b[31m\\u2028xxx')).toBe(true);
     expect(excerpt).toHaveLength(notifierLimits.replyExcerptMax);
   });
 
   it('that fails leaves why: rule values, headers without cookies, lateness, the wait', async () => {
-    const rig = await startRig();
     const many = Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`x-${n}`, 'y'.repeat(500)]));
     const headers = { ...many, server: 'nginx', 'set-cookie': 'session=secret', date: 'now' };
     const sink = await startSink(status(200, headers, `{"code":500,"msg":"${'z'.repeat(500)}"}`));
-    await attempt(rig, sink.url, { retryIf: '{res.code}!=200 || {res.msg}==1' });
-    const [kept] = (await rig.store.jobs.get({ topic: 't', id: 'a' }))?.attempts ?? [];
+    const { job } = await attempt(sink.url, { retryIf: '{res.code}!=200 || {res.msg}==1' });
+    const [kept] = job?.attempts ?? [];
     expect(kept).toMatchObject({ reason: 'rule', nextDelayMs: 50, nextBy: 'backoff' });
     expect(kept?.detail).toBeUndefined();
     expect(kept?.latenessMs).toBeGreaterThanOrEqual(0);
@@ -367,9 +338,8 @@ describe('notifier: a reply', () => {
   });
 
   it('of a success is kept in the history, cut to 100 characters', async () => {
-    const rig = await startRig();
     const sink = await startSink(status(200, {}, `ok\n${'x'.repeat(5_000)}`));
-    await attempt(rig, sink.url);
+    const { rig } = await attempt(sink.url);
     const ended = await until('its end', () => rig.store.history.get({ topic: 't', id: 'a' }));
     const excerpt = `ok\\u000a${'x'.repeat(notifierLimits.deliveredExcerptMax - 8)}`;
     expect(ended.attempts).toMatchObject([
@@ -378,9 +348,7 @@ describe('notifier: a reply', () => {
   });
 
   it('of a success is not sent to a store without history', async () => {
-    const rig = await startRig();
-    const sink = await startSink();
-    await rig.topic('t', sink.url);
+    const { rig } = await startTopic();
     await rig.run(createNotifier(rig.context({ config: { 'history.retention': 0 } })));
     await rig.push('t', 'a');
     const ended = await until('its end', () => rig.store.history.get({ topic: 't', id: 'a' }));
@@ -400,20 +368,17 @@ describe('notifier: a receiver', () => {
       '(Missing expected CR after response line)',
     ],
   ])('that sends %s: the attempt keeps what dq cannot read', async (_name, reply, words) => {
-    const rig = await startRig();
     const server = await startRawServer(replying(reply));
-    const line = await attempt(rig, server.url);
+    const { line } = await attempt(server.url);
     expect(line).toMatchObject({ reason: 'protocol', detail: expect.stringContaining(words) });
   });
 
   it('that does not listen fails the attempt: connect', async () => {
-    const rig = await startRig();
     const port = await unusedPort();
     const detail = `ECONNREFUSED 127.0.0.1:${port}`;
-    const line = await attempt(rig, `http://127.0.0.1:${port}/`);
+    const { line, job } = await attempt(`http://127.0.0.1:${port}/`);
     expect(line).toMatchObject({ reason: 'connect', status: null, detail });
-    const [kept] = (await rig.store.jobs.get({ topic: 't', id: 'a' }))?.attempts ?? [];
-    expect(kept).toMatchObject({ detail });
+    expect(job?.attempts).toMatchObject([{ detail }]);
   });
 
   it('without TLS, or that hangs in the handshake, fails as tls or timeout', async () => {
@@ -469,21 +434,19 @@ describe('notifier: a receiver', () => {
 
 describe('notifier: a kept connection', () => {
   it('is used again', async () => {
-    const rig = await startRig();
     const server = await startRawServer(replying('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}'));
-    await attempt(rig, server.url);
+    const { rig } = await attempt(server.url);
     await rig.push('t', 'b');
     await until('the second delivery', () => rig.counted('t', 'delivered') === 2);
     expect(server.connections()).toBe(1);
   });
 
   it('that breaks after a request was written costs no attempt: a new one gets the request again', async () => {
-    const rig = await startRig();
     const server = await startRawServer((socket, n) => {
       if (n === 2) socket.destroy();
       else socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}');
     });
-    await attempt(rig, server.url);
+    const { rig } = await attempt(server.url);
     await rig.push('t', 'b');
     await until('the second attempt', () => rig.notified().length === 2);
     expect(rig.notified()[1]).toMatchObject({ id: 'b', attempt: 1, outcome: 'delivered' });
@@ -495,9 +458,7 @@ describe('notifier: a kept connection', () => {
 
 describe('notifier: options of a job', () => {
   it('replace those of its topic, and the receiver sees them', async () => {
-    const rig = await startRig();
-    const sink = await startSink(status(500));
-    await rig.topic('t', sink.url);
+    const { rig, sink } = await startTopic({ answer: status(500) });
     await rig.run(createNotifier(rig.context()));
     const once = extensionOf({ maxAttempts: 1 });
     const soon = extensionOf({ backoff: { type: 'ladder', stepsMs: [0, 3_600_000] }, maxAttempts: 7 });
@@ -582,15 +543,15 @@ describe('notifier: options of a job', () => {
     await rig.push('t', 'a', { extension: extensionOf({ deadline: time.wall() + 60_000 }) });
     await time.jump(59_000);
     let isSlow = true;
-    const jobs: JobStore = Object.assign(Object.create(rig.store.jobs), {
-      async reserve(...given: Parameters<JobStore['reserve']>) {
+    const store = between(rig, {
+      async reserve(...given) {
         const reserved = await rig.store.jobs.reserve(...given);
         if (isSlow && reserved.jobs.length > 0) await time.jump(2_000);
         isSlow &&= reserved.jobs.length === 0;
         return reserved;
       },
     });
-    await rig.run(createNotifier(rig.context({ store: { ...rig.store, jobs } })));
+    await rig.run(createNotifier(rig.context({ store })));
     await until('it is settled', () => rig.counted('t', 'dead') + rig.counted('t', 'delivered') === 1);
     expect(isSlow).toBe(false);
     expect(sink.arrivals).toEqual([]);
@@ -599,9 +560,7 @@ describe('notifier: options of a job', () => {
   });
 
   it('a backlog past its deadline does not delay the jobs behind it', async () => {
-    const rig = await startRig();
-    const sink = await startSink();
-    await rig.topic('t', sink.url, { concurrency: 2 });
+    const { rig, sink } = await startTopic({ concurrency: 2 });
     const extension = extensionOf({ deadline: Date.now() + 1 });
     for (const letter of ['a', 'b', 'c']) await rig.pushAll('t', ids(letter, 100), { extension });
     await rig.push('t', 'behind them');

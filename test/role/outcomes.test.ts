@@ -5,7 +5,6 @@ import { type JobKey, pullOwner } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import { readTraceContext } from '../../src/core/trace-context.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
-import type { JobStore } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { createUpkeep } from '../../src/upkeep/upkeep.ts';
 import { endWithOutcomes } from '../../src/use-cases/outcome-jobs.ts';
@@ -13,7 +12,7 @@ import { adminToken, bearer, startIntake, tokenFor } from '../support/intake.ts'
 import { useJumpingTime } from '../support/jumping-time.ts';
 import { startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-import { damage, owner, type Rig, startRig } from './rig.ts';
+import { between, damage, owner, type Rig, startRig } from './rig.ts';
 
 const noCall = { delivery: 'pull' } as const;
 const find = { limit: 10, cursor: null };
@@ -112,14 +111,14 @@ describe('dq-upkeep', () => {
 
   /** dq-upkeep, where the reads of job t/a are rejected. `how`: as the store gets it */
   const runWith = (rig: Rig, rejects: (how?: 'bodiless') => StoreError | null) => {
-    const jobs: JobStore = Object.assign(Object.create(rig.store.jobs), {
+    const store = between(rig, {
       async get(key: JobKey, how?: 'bodiless') {
         const error = key.topic === 't' ? rejects(how) : null;
         if (error !== null) throw error;
         return rig.store.jobs.get(key, how);
       },
     });
-    return rig.run(createUpkeep(rig.context({ store: { ...rig.store, jobs } })));
+    return rig.run(createUpkeep(rig.context({ store })));
   };
 
   it('pushes the job of onDead for a poison job', async () => {
@@ -160,8 +159,7 @@ describe('dq-upkeep', () => {
     await almostPoison(rig, 900);
     await rig.topic('u', '', { ...noCall, maxAttempts: 1 });
     await rig.push('u', 'a');
-    const others = { room: 10, leaseMs: 1_000 };
-    await rig.store.jobs.reserve(0, { owner: pullOwner, max: 1, others, topics: new Map() });
+    await rig.reserve(1, pullOwner, 1_000);
     let isAway = true;
     await runWith(rig, () => (isAway ? new StoreError({ kind: 'not_stored', code: 'busy' }) : null));
     await time.passUntil('the end of the pulled job', async () => (await stateOf(rig, 'u')) === 'dead');

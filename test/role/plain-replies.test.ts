@@ -33,11 +33,11 @@ const clients = {
 };
 afterAll(() => Promise.all([clients.own.close(), clients.undici.close()]));
 
-/** Calls once, over dq's own connections. */
-const callOnce = (origin: string) =>
+/** Calls once, over dq's own connections unless others are given. */
+const callOnce = (origin: string, more: object = {}, pools = clients.own) =>
   new Promise<CallEnd>((resolve) => {
-    const options = { origin, path: '/', method: 'POST' as const, headers: {}, body: Buffer.from('{}') };
-    new Call(clients.own, { options, check: 'verified', timeoutMs: 30_000 }, resolve);
+    const usual = { origin, path: '/', method: 'POST' as const, headers: {}, body: Buffer.from('{}') };
+    new Call(pools, { options: { ...usual, ...more }, check: 'verified', timeoutMs: 30_000 }, resolve);
   });
 
 const heads = [
@@ -158,13 +158,10 @@ it('replies: both clients give a call the same end', async () => {
   }).listen(0, '0.0.0.0');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-  const call = (client: keyof typeof clients, at: number, turn: number) =>
-    new Promise<CallEnd>((resolve) => {
-      const origin = `http://127.0.${Math.floor(at / 200)}.${at % 200}:${port}`;
-      const headers = { 'x-client': client, 'x-turn': String(turn) };
-      const options = { origin, path: '/', method: 'POST' as const, headers, body: Buffer.from('{}') };
-      new Call(clients[client], { options, check: 'verified', timeoutMs: 30_000 }, resolve);
-    });
+  const call = (client: keyof typeof clients, at: number, turn: number) => {
+    const origin = `http://127.0.${Math.floor(at / 200)}.${at % 200}:${port}`;
+    return callOnce(origin, { headers: { 'x-client': client, 'x-turn': String(turn) } }, clients[client]);
+  };
   for (let from = 0; from < cases; from += 200) {
     await Promise.all(
       all.slice(from, from + 200).map(async (one, n) => {
@@ -241,10 +238,7 @@ it('a usual request is written as undici writes it', async () => {
   for (const method of ['POST', 'PUT'] as const)
     for (const body of [Buffer.from('ü\0\xff{}', 'latin1'), Buffer.alloc(0), Buffer.alloc(16 * 1024, 'x')]) {
       for (const client of ['own', 'undici'] as const)
-        await new Promise<CallEnd>((resolve) => {
-          const options = { origin, path: '/a?b=c', method, headers, body };
-          new Call(clients[client], { options, check: 'verified', timeoutMs: 30_000 }, resolve);
-        });
+        await callOnce(origin, { path: '/a?b=c', method, headers, body }, clients[client]);
       await until('both have closed', () => server.open.size === 0);
     }
   const texts = server.connections();
@@ -264,11 +258,7 @@ it.each([
 ])('a request with %s is not sent', async (_name, part) => {
   const server = await startRawServer((socket) => void socket.end(secondReply));
   const { origin } = new URL(server.url);
-  const usual = { origin, path: '/', method: 'POST' as const, headers: {}, body: Buffer.from('{}') };
-  const ended = new Promise<CallEnd>((resolve) => {
-    new Call(clients.own, { options: { ...usual, ...part }, check: 'verified', timeoutMs: 30_000 }, resolve);
-  });
-  expect((await ended).kind).toBe('no_reply');
+  expect((await callOnce(origin, part)).kind).toBe('no_reply');
   expect(server.received).toEqual([]);
 });
 
@@ -282,14 +272,10 @@ it('the end of the connections ends every request: unsent, unanswered, and half 
   });
   const idle = await startRawServer((socket) => void socket.write(secondReply));
   const hole = await startBlackHole();
-  const start = (origin: string) =>
-    new Promise<void>((resolve) => {
-      const options = { origin, path: '/', method: 'POST' as const, headers: {}, body: Buffer.from('{}') };
-      new Call(pools, { options, check: 'verified', timeoutMs: 30_000 }, (end) => {
-        ends.push(end.kind === 'no_reply' ? end.reason : end.kind);
-        resolve();
-      });
-    });
+  const start = async (origin: string) => {
+    const end = await callOnce(origin, {}, pools);
+    ends.push(end.kind === 'no_reply' ? end.reason : end.kind);
+  };
   const { origin } = new URL(server.url);
   await start(origin);
   await start(new URL(idle.url).origin);
@@ -407,10 +393,7 @@ it('a connection of a pool that became too old closes with its reply', async () 
   const waiting: Socket[] = [];
   const server = await startRawServer((socket) => void waiting.push(socket));
   const { origin } = new URL(server.url);
-  const options = { origin, path: '/', method: 'POST' as const, headers: {}, body: Buffer.from('{}') };
-  const ended = new Promise<CallEnd>((resolve) => {
-    new Call(pools, { options, check: 'verified', timeoutMs: 30_000 }, resolve);
-  });
+  const ended = callOnce(origin, {}, pools);
   const startedAt = performance.now();
   await until('the pool is too old', () => waiting.length === 1 && performance.now() > startedAt + 2 * ageMs);
   waiting[0]?.write(secondReply);

@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { type Config, type OptionName, options } from '../../src/config/options.ts';
-import type { Owner } from '../../src/core/job.ts';
+import type { Owner, ReservedJob } from '../../src/core/job.ts';
 import type { StatName } from '../../src/core/series.ts';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
-import type { PushJob, Store } from '../../src/ports/job-store.ts';
+import type { JobStore, PushJob, Store } from '../../src/ports/job-store.ts';
 import type { Registry, TopicDraft } from '../../src/ports/registry.ts';
 import type { ToMaster, ToWorker } from '../../src/process/messages.ts';
 import type { QuestionName, Questions } from '../../src/process/questions.ts';
@@ -16,6 +16,7 @@ import { type LogFields, silentLog } from '../../src/telemetry/log.ts';
 import type { MetricReport } from '../../src/telemetry/metrics.ts';
 import { startComposed } from '../support/composed.ts';
 import { testDirectory } from '../support/directory.ts';
+import { type Answer, startSink } from '../support/sink.ts';
 import { openSqliteStore } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
 
@@ -54,6 +55,8 @@ export interface Rig {
   topic(name: string, callbackUrl: string, more?: Partial<TopicDraft>): Promise<void>;
   push(topic: string, id: string, more?: Partial<PushJob>): Promise<void>;
   pushAll(topic: string, ids: readonly string[], more?: Partial<PushJob>): Promise<void>;
+  /** Ready jobs of any topic. */
+  reserve(max: number, by?: Owner, leaseMs?: number): Promise<readonly ReservedJob[]>;
 }
 
 export const defaultConfig = Object.fromEntries(
@@ -154,6 +157,10 @@ export async function startRig(
     },
     push: (topic, id, more) => pushAll(topic, [id], more),
     pushAll,
+    async reserve(max, by = owner(), leaseMs = 60_000) {
+      const request = { owner: by, max, others: { room: max, leaseMs }, topics: new Map() };
+      return (await store.jobs.reserve(0, request)).jobs;
+    },
   };
 
   async function pushAll(topic: string, ids: readonly string[], more: Partial<PushJob> = {}): Promise<void> {
@@ -172,6 +179,21 @@ export async function startRig(
     for (const { kind } of outcomes) if (kind !== 'stored') throw new Error(`push: ${kind}`);
   }
 }
+
+/** A rig, and a receiver that its topic `t` calls. `answer`: of the receiver, which otherwise accepts */
+export async function startTopic(given: Partial<TopicDraft> & { readonly answer?: Answer } = {}) {
+  const { answer, ...draft } = given;
+  const rig = await startRig();
+  const sink = await startSink(answer);
+  await rig.topic('t', sink.url, draft);
+  return { rig, sink };
+}
+
+/** The rig's store with some methods of its jobs replaced. */
+export const between = (rig: Rig, jobs: Partial<JobStore>): Store => ({
+  ...rig.store,
+  jobs: Object.assign(Object.create(rig.store.jobs), jobs) as JobStore,
+});
 
 /** Makes the stored record of topic `t` unreadable: a write from outside, with its own revision. */
 export function damage(rig: Rig, column: string, text: string): void {

@@ -12,7 +12,7 @@ import { type IntakeOptions, startIntake, tokenFor } from '../support/intake.ts'
 import { problem } from '../support/problem.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-import { type Rig, secret, startRig } from './rig.ts';
+import { type Rig, secret, startRig, startTopic } from './rig.ts';
 
 const body = '{"order":4711}';
 
@@ -84,9 +84,7 @@ describe('notifier: test call', () => {
   });
 
   it('obeys the egress policy', async () => {
-    const rig = await startRig();
-    const sink = await startSink();
-    await rig.topic('t', sink.url);
+    const { rig, sink } = await startTopic();
     await rig.run(createNotifier(rig.context({ config: { 'egress.policy': 'public' } })));
     expect(await testCall(rig)).toMatchObject({
       reply: null,
@@ -96,9 +94,7 @@ describe('notifier: test call', () => {
   });
 
   it('ends with the timeout of the topic', async () => {
-    const rig = await startRig();
-    const sink = await startSink(() => {});
-    await rig.topic('t', sink.url, { timeoutMs: 300, maxAttempts: 1 });
+    const { rig } = await startTopic({ answer: () => {}, timeoutMs: 300, maxAttempts: 1 });
     await rig.run(createNotifier(rig.context()));
     expect(await testCall(rig)).toMatchObject({
       reply: null,
@@ -107,9 +103,9 @@ describe('notifier: test call', () => {
   });
 
   it('shows the start of a long reply', async () => {
-    const rig = await startRig();
-    const sink = await startSink((_arrival, response) => void response.end('x'.repeat(20_000)));
-    await rig.topic('t', sink.url);
+    const { rig } = await startTopic({
+      answer: (_arrival, response) => void response.end('x'.repeat(20_000)),
+    });
     await rig.run(createNotifier(rig.context()));
     const { reply } = await testCall(rig);
     expect([reply?.body.length, reply?.cut]).toEqual([notifierLimits.testReplyMax, true]);

@@ -1,15 +1,11 @@
 // Tests what the timer asks of its store. That jobs become ready in time and never early, also without hints
 // and after failures of the store, is a rule of the simulated worlds.
 import { describe, expect, it } from 'vitest';
-import type { Hint, JobStore } from '../../src/ports/job-store.ts';
+import type { Hint } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { createTimer } from '../../src/timer/timer.ts';
 import { until } from '../support/until.ts';
-import { ids, type Rig, startRig } from './rig.ts';
-
-function between(rig: Rig, jobs: Partial<JobStore>) {
-  return { ...rig.store, jobs: Object.assign(Object.create(rig.store.jobs), jobs) as JobStore };
-}
+import { between, ids, startRig } from './rig.ts';
 
 /** Runs pending microtasks only. A woken loop takes its step in them. No timer and no beat of the process
  *  runs. */

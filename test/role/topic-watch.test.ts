@@ -100,6 +100,16 @@ async function setUp(topics: Readonly<Record<string, string>>) {
   };
 }
 
+/** Topic `t` at receiver `a` has an incident. */
+async function setUpFailing() {
+  const all = await setUp({ t: a });
+  all.judge(0, 't', refused, 3);
+  await all.time.jump(failingMs);
+  await until('it begins', async () => (await all.kept()).length === 1);
+  const ended = () => until('it ends', async () => (await all.kept()).includes(`failing ${a} over`));
+  return { ...all, ended };
+}
+
 describe('incidents: failing receivers', () => {
   it('a receiver without a success for minutes is mailed with what to run; a success ends it', async () => {
     const { time, smtp, judge, kept, checked, quiet, details } = await setUp({
@@ -191,11 +201,8 @@ describe('incidents: failing receivers', () => {
   });
 
   it('a restart, or a notifier that does not answer, ends nothing; a pause says what waits', async () => {
-    const { time, rig, judge, kept, checked, quiet, silence, notifiers, start, upkeep, details } =
-      await setUp({ t: a });
-    judge(0, 't', refused, 3);
-    await time.jump(failingMs);
-    await until('it begins', async () => (await kept()).length === 1);
+    const { rig, judge, kept, checked, quiet, silence, notifiers, start, upkeep, details, ended } =
+      await setUpFailing();
     silence(7);
     judge(1, 't', success);
     await quiet();
@@ -209,17 +216,14 @@ describe('incidents: failing receivers', () => {
     await checked();
     expect(await kept()).toHaveLength(1);
     await rig.topic('t', `${a}/close`, { state: 'paused' });
-    await until('it ends', async () => (await kept()).includes(`failing ${a} over`));
+    await ended();
     expect((await details())[1]).toBe('t was paused: 1 job waits, none is called; dq topic resume t');
   });
 });
 
 describe('incidents: the end of a failing receiver', () => {
   it('a success among failures ends nothing', async () => {
-    const { time, judge, kept, quiet, checked } = await setUp({ t: a });
-    judge(0, 't', refused, 3);
-    await time.jump(failingMs);
-    await until('it begins', async () => (await kept()).length === 1);
+    const { judge, kept, quiet, checked, ended } = await setUpFailing();
     for (let n = 0; n < 4; n += 1) {
       judge(1, 't', success);
       await checked();
@@ -229,31 +233,25 @@ describe('incidents: the end of a failing receiver', () => {
     expect(await kept()).toEqual([`failing ${a} begun`]);
     judge(1, 't', success);
     await quiet();
-    await until('it ends', async () => (await kept()).includes(`failing ${a} over`));
+    await ended();
   });
 
   it('a success that was counted before a reload is the end', async () => {
-    const { time, rig, judge, kept, quiet, notifiers } = await setUp({ t: a });
-    judge(0, 't', refused, 3);
-    await time.jump(failingMs);
-    await until('it begins', async () => (await kept()).length === 1);
+    const { rig, quiet, notifiers, ended } = await setUpFailing();
     notifiers.fill(new EndpointCalls());
     rig.tell({ kind: 'counters', deltas: [{ topic: 't', name: 'delivered', day: 20_260_131, n: 1 }] });
     await quiet();
-    await until('it ends', async () => (await kept()).includes(`failing ${a} over`));
+    await ended();
   });
 
   it('a success while a notifier did not answer is the end', async () => {
-    const { time, judge, kept, quiet, silence } = await setUp({ t: a });
-    judge(0, 't', refused, 3);
-    await time.jump(failingMs);
-    await until('it begins', async () => (await kept()).length === 1);
+    const { time, judge, quiet, silence, ended } = await setUpFailing();
     silence(7);
     judge(1, 't', success);
     await time.jump(2 * failingMs);
     silence(-1);
     await quiet();
-    await until('it ends', async () => (await kept()).includes(`failing ${a} over`));
+    await ended();
   });
 
   it('a topic that waits for its next attempt fails all the same', async () => {
@@ -274,10 +272,7 @@ describe('incidents: the end of a failing receiver', () => {
   });
 
   it('topics that are unknown or unreadable end nothing', async () => {
-    const { time, rig, judge, kept, checked, start, upkeep } = await setUp({ t: a });
-    judge(0, 't', refused, 3);
-    await time.jump(failingMs);
-    await until('it begins', async () => (await kept()).length === 1);
+    const { time, rig, kept, checked, start, upkeep } = await setUpFailing();
     await upkeep.drain(2_000);
     const topics = new TopicBook(rig.registry, silentLog);
     const known = vi.spyOn(topics, 'isKnown', 'get');
@@ -294,26 +289,20 @@ describe('incidents: the end of a failing receiver', () => {
   });
 
   it('a topic whose jobs clients pull now ends it with that', async () => {
-    const { time, rig, judge, kept, details } = await setUp({ t: a });
-    judge(0, 't', refused, 3);
-    await time.jump(failingMs);
-    await until('it begins', async () => (await kept()).length === 1);
+    const { rig, details, ended } = await setUpFailing();
     await rig.topic('t', `${a}/close`, { delivery: 'pull' });
-    await until('it ends', async () => (await kept()).includes(`failing ${a} over`));
+    await ended();
     expect((await details())[1]).toBe(
       't is pulled by clients now: 1 job waits, none is called; dq explain t',
     );
   });
 
   it('an instance that does not lead has no incidents', async () => {
-    const { time, judge, kept, start, upkeep, details } = await setUp({ t: a });
-    judge(0, 't', refused, 3);
-    await time.jump(failingMs);
-    await until('it begins', async () => (await kept()).length === 1);
+    const { start, upkeep, details, ended } = await setUpFailing();
     await upkeep.drain(2_000);
     const other = async () => ({ instance: 9, leftMs: minute });
     await start({ leader: { leader: other, lead: other, giveUp: async () => {} } });
-    await until('it ends', async () => (await kept()).includes(`failing ${a} over`));
+    await ended();
     expect((await details())[1]).toBe(`instance 9 leads and reports ${a} now`);
   });
 });

@@ -4,9 +4,8 @@ import { expect, it } from 'vitest';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import { getTopic, patchTopic, putTopic } from '../../src/use-cases/change-topic.ts';
 import { removeTopic } from '../../src/use-cases/remove-topic.ts';
-import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-import { damage, secret, startRig } from './rig.ts';
+import { damage, secret, startRig, startTopic } from './rig.ts';
 
 it.each([
   ['settings', '{'],
@@ -14,9 +13,7 @@ it.each([
 ])(
   'unreadable topic: holds jobs when its %s are damaged, and delivers them once replaced',
   async (column, text) => {
-    const rig = await startRig();
-    const sink = await startSink();
-    await rig.topic('t', sink.url);
+    const { rig, sink } = await startTopic();
     await rig.topic('other', sink.url);
     damage(rig, column, text);
     await rig.topics.refresh();

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { pullOwner, type ReservedJob } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
-import type { JobStore } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
 import { telemetryLimits } from '../../src/telemetry/limits.ts';
@@ -15,7 +14,7 @@ import { attemptOf } from '../conformance/trial.ts';
 import { testDirectory } from '../support/directory.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
 import { until } from '../support/until.ts';
-import { ids, owner, type Rig, startRig } from './rig.ts';
+import { between, ids, owner, type Rig, startRig } from './rig.ts';
 
 async function startUpkeep(rig: Rig, store = rig.store, logDir = testDirectory()) {
   return rig.run(createUpkeep(rig.context({ store, config: { logDir } })));
@@ -28,11 +27,8 @@ async function jumping() {
 }
 
 /** Reserves every ready job, as the notifier of that incarnation. */
-async function reserve(rig: Rig, incarnation: number, leaseMs = 60_000) {
-  const others = { room: 1_000, leaseMs };
-  const request = { owner: owner(incarnation), max: limits.reserveMax, others, topics: new Map() };
-  return (await rig.store.jobs.reserve(0, request)).jobs;
-}
+const reserve = (rig: Rig, incarnation: number, leaseMs?: number) =>
+  rig.reserve(limits.reserveMax, owner(incarnation), leaseMs);
 
 /** How often upkeep has asked who lives. */
 const questions = (rig: Rig) => rig.sent.filter(({ kind }) => kind === 'who_lives').length;
@@ -47,12 +43,7 @@ describe('recoverer: leases', () => {
       backoff: { type: 'ladder', stepsMs: [0] },
     });
     await rig.push('t', 'a');
-    const pull = async () => {
-      const others = { room: 1, leaseMs: 300 };
-      const request = { owner: pullOwner, max: 1, others, topics: new Map() };
-      return (await rig.store.jobs.reserve(0, request)).jobs[0];
-    };
-    const first = await pull();
+    const [first] = await rig.reserve(1, pullOwner, 300);
     await startUpkeep(rig);
     await time.passUntil('it is ready', async () => (await stateOf(rig, 'a')) === 'ready');
     expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
@@ -62,7 +53,7 @@ describe('recoverer: leases', () => {
     expect(await rig.store.jobs.ack([{ ...(first as ReservedJob), attempt: null }])).toEqual([
       { kind: 'lease_lost' },
     ]);
-    await pull();
+    await rig.reserve(1, pullOwner, 300);
     await time.passUntil('it is dead', async () => (await stateOf(rig, 'a')) === 'dead');
     expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
       ...{ strikes: 0, failures: 2, buryReason: 'attempts_exhausted' },
@@ -74,13 +65,11 @@ describe('recoverer: leases', () => {
     const { time, rig } = await jumping();
     await rig.topic('t', 'http://127.0.0.1:1/');
     await rig.push('t', 'a');
-    const others = { room: 1, leaseMs: 100 };
-    const request = { owner: pullOwner, max: 1, others, topics: new Map() };
-    const [job] = (await rig.store.jobs.reserve(0, request)).jobs;
+    const [job] = await rig.reserve(1, pullOwner, 100);
     if (job === undefined) throw new Error('it is ready');
     let [lists, extended]: [number, unknown] = [0, null];
-    const jobs: JobStore = Object.assign(Object.create(rig.store.jobs), {
-      async recover(...args: Parameters<JobStore['recover']>) {
+    const store = between(rig, {
+      async recover(...args) {
         const recovered = await rig.store.jobs.recover(...args);
         if (recovered.pulled !== undefined)
           [extended] = await rig.store.jobs.extend([{ ...job, leaseMs: 60_000 }]);
@@ -89,7 +78,7 @@ describe('recoverer: leases', () => {
         return recovered;
       },
     });
-    await startUpkeep(rig, { ...rig.store, jobs });
+    await startUpkeep(rig, store);
     await time.passUntil('the next round', () => lists >= 2);
     expect(extended).toMatchObject({ kind: 'extended' });
     expect(await rig.store.jobs.get(job)).toMatchObject({ state: 'reserved', failures: 0 });
@@ -99,8 +88,7 @@ describe('recoverer: leases', () => {
   it('of pulled jobs that expired are released when their topic is unknown', async () => {
     const { time, rig } = await jumping();
     await rig.push('unknown', 'a');
-    const others = { room: 1, leaseMs: 100 };
-    await rig.store.jobs.reserve(0, { owner: pullOwner, max: 1, others, topics: new Map() });
+    await rig.reserve(1, pullOwner, 100);
     await startUpkeep(rig);
     const key = { topic: 'unknown', id: 'a' };
     await time.passUntil('it is ready', async () => (await rig.store.jobs.get(key))?.state === 'ready');
@@ -165,18 +153,18 @@ describe('recoverer: leases', () => {
     await reserve(rig, 11);
     let down = true;
     let [recovered, rounds] = [0, 0];
-    const jobs: JobStore = Object.assign(Object.create(rig.store.jobs), {
-      recoverOwners(...asked: Parameters<JobStore['recoverOwners']>) {
+    const store = between(rig, {
+      recoverOwners(...asked) {
         if (down) return Promise.reject(new StoreError({ kind: 'unknown', code: 'no_answer' }));
         recovered += 1;
         return rig.store.jobs.recoverOwners(...asked);
       },
-      recover(...asked: Parameters<JobStore['recover']>) {
+      recover(...asked) {
         rounds += 1;
         return rig.store.jobs.recover(...asked);
       },
     });
-    await startUpkeep(rig, { ...rig.store, jobs });
+    await startUpkeep(rig, store);
     rig.tell({ kind: 'owner_dead', incarnation: 11 });
     await time.passUntil('it is reported', () =>
       rig.lines.some(({ message }) => message === 'recoverer: cannot recover leases'),

@@ -67,6 +67,13 @@ function createTrial({ probesMax = 100, isLocal = (_name: string): boolean => fa
       probed.delete(name);
       done?.(result);
     },
+    /** Callers of the names come, and each probe ends so. */
+    findProbed(result: ProbeResult, ...names: readonly string[]) {
+      for (const name of names) {
+        this.find(name);
+        this.probed(name, result);
+      }
+    },
     asking: () => [...asked.keys()],
     /** of the system's resolver */
     async answer(name: string, answer: Answer) {
@@ -111,8 +118,7 @@ it('look-up: 2,000 silent names leave threads to a new name', async () => {
   for (let n = 0; n < 2_000; n++) trial.find(`hung${n}.test`);
   for (const name of trial.probing()) trial.probed(name, silent);
   expect(trial.asking()).toEqual(['hung0.test', 'hung1.test']);
-  trial.find('new.test');
-  trial.probed('new.test', answered());
+  trial.findProbed(answered(), 'new.test');
   expect(trial.asking()).toContain('new.test');
   await trial.answer('new.test', [address(1)]);
   expect(trial.ends).toEqual(['new.test: 192.0.2.1']);
@@ -120,17 +126,12 @@ it('look-up: 2,000 silent names leave threads to a new name', async () => {
 
 it('look-up: names that hang after an answered probe leave threads to names in good standing', async () => {
   const trial = createTrial();
-  trial.find('good.test');
-  trial.probed('good.test', answered());
+  trial.findProbed(answered(), 'good.test');
   await trial.answer('good.test', [address(1)]);
   await pass(notifierLimits.lookupFreshMs);
-  for (let n = 0; n < 20; n++) {
-    trial.find(`late${n}.test`);
-    trial.probed(`late${n}.test`, answered());
-  }
+  trial.findProbed(answered(), ...ids('late', 20));
   expect(trial.asking()).toHaveLength(notifierLimits.lookupThreads.new);
-  trial.find('good.test');
-  trial.probed('good.test', answered());
+  trial.findProbed(answered(), 'good.test');
   await trial.answer('good.test', [address(2)]);
   expect(trial.ends).toEqual(['good.test: 192.0.2.1', 'good.test: 192.0.2.2']);
 });
@@ -161,10 +162,7 @@ it('look-up: a silent name fails after its deadline, then at once for seconds', 
 
 it('look-up: a name that was silent gets a thread without waiting for its probe, and only one', async () => {
   const trial = createTrial();
-  for (const name of ['a.test', 'b.test', 'c.test']) {
-    trial.find(name);
-    trial.probed(name, silent);
-  }
+  trial.findProbed(silent, 'a.test', 'b.test', 'c.test');
   await pass(notifierLimits.lookupMs);
   expect(trial.asking()).toEqual(['a.test', 'b.test']);
   await trial.answer('a.test', unreachable);
@@ -183,10 +181,7 @@ it('look-up: a name that was silent gets a thread without waiting for its probe,
 
 it('look-up: without a turn it ends as not started, without a failure', async () => {
   const trial = createTrial();
-  for (let n = 0; n < notifierLimits.lookupThreads.new; n++) {
-    trial.find(`late${n}.test`);
-    trial.probed(`late${n}.test`, answered());
-  }
+  trial.findProbed(answered(), ...ids('late', notifierLimits.lookupThreads.new));
   const queued = trial.find('queued.test');
   expect(queued.hasStarted).toBe(true);
   trial.probed('queued.test', answered());
@@ -200,17 +195,11 @@ it('look-up: without a turn it ends as not started, without a failure', async ()
 it('look-up: a queued name keeps its place after its callers have left', async () => {
   const trial = createTrial();
   const first = ids('first', notifierLimits.lookupThreads.new);
-  for (const name of [...first, 'queued.test', 'gone.test']) {
-    trial.find(name);
-    trial.probed(name, answered());
-  }
+  trial.findProbed(answered(), ...first, 'queued.test', 'gone.test');
   await pass(notifierLimits.lookupMs);
   expect(trial.ends).toContain('queued.test: LookupNotStarted');
   expect(trial.lookups.isQueued('queued.test')).toBe(true);
-  for (const name of ids('later', 3)) {
-    trial.find(name);
-    trial.probed(name, answered());
-  }
+  trial.findProbed(answered(), ...ids('later', 3));
   await trial.answer('first0.test', unreachable);
   expect(trial.asking()).toEqual([...first.slice(1), 'queued.test']);
   expect(trial.lookups.isQueued('queued.test')).toBe(false);
@@ -224,10 +213,12 @@ it('look-up: a queued name keeps its place after its callers have left', async (
 
 it('look-up: a queued name without calls for minutes is dropped', async () => {
   const trial = createTrial();
-  for (const name of [...ids('first', notifierLimits.lookupThreads.new), 'unused.test', 'wanted.test']) {
-    trial.find(name);
-    trial.probed(name, answered());
-  }
+  trial.findProbed(
+    answered(),
+    ...ids('first', notifierLimits.lookupThreads.new),
+    'unused.test',
+    'wanted.test',
+  );
   await pass(notifierLimits.lookupOldMs);
   expect(trial.lookups.isQueued('wanted.test')).toBe(true);
   for (const name of trial.asking()) await trial.answer(name, unreachable);
@@ -236,45 +227,32 @@ it('look-up: a queued name without calls for minutes is dropped', async () => {
 
 it('look-up: a slow name that was silent is queued and looked up once', async () => {
   const trial = createTrial();
-  trial.find('x.test');
-  trial.probed('x.test', answered());
+  trial.findProbed(answered(), 'x.test');
   await pass(notifierLimits.lookupSlowMs);
   await trial.answer('x.test', unreachable);
   await pass(notifierLimits.lookupSilentMs);
   const hung = ids('hung', notifierLimits.lookupThreads.silent);
-  for (const name of [...hung, 'x.test']) {
-    trial.find(name);
-    trial.probed(name, silent);
-  }
+  trial.findProbed(silent, ...hung, 'x.test');
   await pass(notifierLimits.lookupMs + notifierLimits.lookupSilentMs);
-  trial.find('x.test');
-  trial.probed('x.test', answered());
+  trial.findProbed(answered(), 'x.test');
   for (const name of hung) await trial.answer(name, unreachable);
   expect(trial.asks).toEqual(['x.test', ...hung, 'x.test']);
 });
 
 it('look-up: a stall of the process does not make a name slow', async () => {
   const trial = createTrial();
-  for (const name of ids('hung', notifierLimits.lookupThreads.silent)) {
-    trial.find(name);
-    trial.probed(name, silent);
-  }
-  trial.find('good.test');
-  trial.probed('good.test', answered());
+  trial.findProbed(silent, ...ids('hung', notifierLimits.lookupThreads.silent));
+  trial.findProbed(answered(), 'good.test');
   stall(2 * notifierLimits.lookupSlowMs);
   await trial.answer('good.test', unreachable);
   await pass(notifierLimits.lookupSilentMs);
-  trial.find('good.test');
-  trial.probed('good.test', answered());
+  trial.findProbed(answered(), 'good.test');
   expect(trial.asking()).toContain('good.test');
 });
 
 it('look-up: a local name is never ranked behind silent names', async () => {
   const trial = createTrial({ isLocal: (name) => name === 'local' });
-  for (const name of ids('hung', notifierLimits.lookupThreads.silent)) {
-    trial.find(name);
-    trial.probed(name, silent);
-  }
+  trial.findProbed(silent, ...ids('hung', notifierLimits.lookupThreads.silent));
   trial.find('local');
   await pass(2 * notifierLimits.lookupSlowMs);
   await trial.answer('local', unreachable);
@@ -310,8 +288,7 @@ it('look-up: addresses of the probe are used where the system is slow', async ()
 
 it('look-up: uses an old answer until a newer one or the end of the name', async () => {
   const trial = createTrial();
-  trial.find('a.test');
-  trial.probed('a.test', answered());
+  trial.findProbed(answered(), 'a.test');
   await trial.answer('a.test', [address(1)]);
   await pass(notifierLimits.lookupFreshMs);
   trial.find('a.test');
@@ -324,8 +301,7 @@ it('look-up: uses an old answer until a newer one or the end of the name', async
   trial.probed('a.test', answered());
   await trial.answer('a.test', unreachable);
   await pass(notifierLimits.lookupFailedMs);
-  trial.find('a.test');
-  trial.probed('a.test', answered());
+  trial.findProbed(answered(), 'a.test');
   await trial.answer('a.test', absent);
   expect(trial.ends.at(-1)).toBe('a.test: ENOTFOUND');
 });
