@@ -4,40 +4,18 @@ import { expect } from 'vitest';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { PoolSeams } from '../../src/notifier/pools.ts';
 import type { TopicDraft } from '../../src/ports/registry.ts';
-import type { Role } from '../../src/process/role.ts';
 import { until } from '../support/until.ts';
 import type { Endpoint } from './receivers.ts';
 import { type Line, type Rig, startRig } from './rig.ts';
 
-export interface Attempt {
-  readonly endpoint: Endpoint | (() => Promise<Endpoint>);
-  readonly topic?: Partial<TopicDraft>;
-  /** id of the pushed job */
-  readonly body?: Buffer | undefined;
-}
-
 export type Rows = readonly (readonly [
   name: string,
   expected: string,
-  endpoint: Attempt['endpoint'],
+  endpoint: Endpoint | (() => Promise<Endpoint>),
   topic?: Partial<TopicDraft>,
+  /** of the pushed job */
   body?: Buffer,
 ])[];
-
-/** Called before each look for further results. */
-type OnLook = (ended: number) => Promise<void>;
-
-/** Compares every row with its expected result; a difference names the row. Rows that are expected to time
- *  out have a short timeout. */
-export async function check(rows: Rows, ...more: [PoolSeams?, OnLook?]) {
-  const attempts = rows.map(([name, expected, endpoint, topic, body]) => {
-    const timeoutMs = expected.includes('timeout') ? 800 : enoughMs;
-    return [name, { endpoint, topic: { timeoutMs, ...topic }, body }] as const;
-  });
-  const result = await seenOf(Object.fromEntries(attempts), ...more);
-  expect(result.seen).toEqual(Object.fromEntries(rows.map(([name, expected]) => [name, expected])));
-  return result;
-}
 
 export const at = (url: string): Endpoint => ({ url });
 
@@ -45,22 +23,22 @@ const waitMs = 60_000;
 /** for a call with a reply, also on a busy machine */
 const enoughMs = 30_000;
 
-/** `retry: timeout` · `ack: 200` · `bury gone: status 410` · `retry after 5000: status 429`. Also reports
- *  several requests, and a connection that stays open after a failure. */
-export async function seenOf(
-  attempts: Readonly<Record<string, Attempt>>,
+/** Compares every row with its expected result; a difference names the row. `retry: timeout` · `ack: 200` ·
+ *  `bury gone: status 410` · `retry after 5000: status 429`. Rows that are expected to time out have a short
+ *  timeout. Also reports several requests, and a connection that stays open after a failure. `onLook`: before
+ *  each look for further results */
+export async function check(
+  rows: Rows,
   seams: PoolSeams = {},
-  onLook: OnLook = async () => {},
-): Promise<{ readonly seen: Record<string, string>; readonly rig: Rig; readonly role: Role }> {
+  onLook: (ended: number) => Promise<void> = async () => {},
+): Promise<Rig> {
   const rig = await startRig();
-  const names = Object.keys(attempts);
   const endpoints: Endpoint[] = [];
-  for (const [n, name] of names.entries()) {
-    const { endpoint, topic } = attempts[name] as Attempt;
+  for (const [n, [, expected, endpoint, topic]] of rows.entries()) {
     const there = typeof endpoint === 'function' ? await endpoint() : endpoint;
     endpoints.push(there);
     await rig.topic(`t${n}`, there.url, {
-      timeoutMs: enoughMs,
+      timeoutMs: expected.includes('timeout') ? 800 : enoughMs,
       backoff: { type: 'ladder', stepsMs: [waitMs] },
       emptyReply: 'retry',
       ...topic,
@@ -68,28 +46,26 @@ export async function seenOf(
   }
   const role = await rig.run(createNotifier(rig.context(), seams));
   await Promise.all(
-    names.map((name, n) => {
-      const { body } = attempts[name] as Attempt;
-      return rig.push(`t${n}`, 'a', body === undefined ? {} : { body });
-    }),
+    rows.map(([, , , , body], n) => rig.push(`t${n}`, 'a', body === undefined ? {} : { body })),
   );
   const lines = new Map<string, Line>();
   await until('every attempt has ended', async () => {
     await onLook(lines.size);
     for (const line of rig.notified()) lines.set(String(line['topic']), line);
-    return lines.size === names.length;
+    return lines.size === rows.length;
   }).catch((error: unknown) => {
-    const hanging = names.filter((_, n) => !lines.has(`t${n}`));
+    const hanging = rows.filter((_, n) => !lines.has(`t${n}`)).map(([name]) => name);
     throw new Error(`no end of: ${hanging.join(', ')}`, { cause: error });
   });
   await until('no slot is held', () => role.inFlight() === 0);
-  expect(rig.notified()).toHaveLength(names.length);
+  expect(rig.notified()).toHaveLength(rows.length);
   const seen: Record<string, string> = {};
-  for (const [n, name] of names.entries()) {
+  for (const [n, [name]] of rows.entries()) {
     const line = lines.get(`t${n}`) as Line;
     seen[name] = outcomeOf(line) + (await leftoversOf(endpoints[n] as Endpoint, line));
   }
-  return { seen, rig, role };
+  expect(seen).toEqual(Object.fromEntries(rows.map(([name, expected]) => [name, expected])));
+  return rig;
 }
 
 function outcomeOf(line: Line): string {

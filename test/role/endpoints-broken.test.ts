@@ -6,10 +6,9 @@ import { expect, it, onTestFinished } from 'vitest';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { startBlackHole } from '../support/black-hole.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
-import { drip, flood, startRawServer } from '../support/raw-server.ts';
-import { until } from '../support/until.ts';
-import { at, check, type Rows, seenOf } from './attempt-table.ts';
-import { closing, ok, raw, replying, saying } from './receivers.ts';
+import { startRawServer } from '../support/raw-server.ts';
+import { at, check, type Rows } from './attempt-table.ts';
+import { closing, dripping, flooding, ok, raw, replying, saying } from './receivers.ts';
 
 const rule = { retryIf: '{res.code}!=200' };
 
@@ -33,7 +32,7 @@ it('unreachable receivers', async () => {
     ['is a black hole with a long timeout', 'retry: connect', at(hole), { timeoutMs: 20_000 }],
   ];
   // The others have ended.
-  const { rig } = await check(rows, {}, async (ended) => {
+  const rig = await check(rows, {}, async (ended) => {
     if (ended === rows.length - 1) await time.jump(1_000);
   });
   const gone = rig.notified().find(({ topic }) => topic === 't4');
@@ -62,35 +61,10 @@ it('receivers that are silent, slow or break off', async () => {
       large,
     ],
     ['drips its status line', 'retry: timeout', raw((socket) => dripText(socket, 'HTTP/1.1 200 OK'))],
-    [
-      'drips its headers',
-      'retry: timeout',
-      raw((socket) => {
-        socket.write('HTTP/1.1 200 OK\r\n');
-        drip(socket, 'x-a: b\r\n', 20);
-      }),
-    ],
-    [
-      'drips its body',
-      'retry: timeout',
-      raw((socket) => {
-        socket.write(head);
-        drip(socket, 'x', 20);
-      }),
-    ],
-    [
-      'drips chunks',
-      'retry: timeout',
-      raw((socket) => {
-        socket.write(chunked);
-        drip(socket, '1\r\nx\r\n', 20);
-      }),
-    ],
-    [
-      'sends 100 for ever',
-      'retry: timeout',
-      raw((socket) => drip(socket, 'HTTP/1.1 100 Continue\r\n\r\n', 5)),
-    ],
+    ['drips its headers', 'retry: timeout', dripping('x-a: b\r\n', 20, 'HTTP/1.1 200 OK\r\n')],
+    ['drips its body', 'retry: timeout', dripping('x', 20, head)],
+    ['drips chunks', 'retry: timeout', dripping('1\r\nx\r\n', 20, chunked)],
+    ['sends 100 for ever', 'retry: timeout', dripping('HTTP/1.1 100 Continue\r\n\r\n', 5)],
     ['resets at once', 'retry: reset', raw((socket) => void socket.resetAndDestroy())],
     ['closes without a word', 'retry: reset', closing('')],
     ['closes within its status line', 'retry: reset', closing('HTTP/1.1 20')],
@@ -134,59 +108,29 @@ function dripText(socket: Socket, text: string): void {
   socket.on('close', () => clearInterval(timer));
 }
 
-it('a second reply to one request is ignored by the next job', async () => {
-  const server = await startRawServer((socket) => void socket.write(ok + ok.replace('200', '500')));
-  const { rig } = await seenOf({ first: { endpoint: { url: server.url } } });
-  for (let n = 0; n < 5; n += 1) {
-    await rig.push('t0', `b${n}`);
-    await until('its delivery', () => rig.counted('t0', 'delivered') === n + 2);
-  }
-  expect(rig.notified().every(({ attempt, status }) => attempt === 1 && status === 200)).toBe(true);
-  expect(server.connections()).toBe(6);
-});
-
 it('endless replies: dq reads until the timeout, memory stays flat', async () => {
   const bomb = gzipSync(Buffer.alloc(200 * 1024 * 1024));
-  const endless: readonly (readonly [string, (socket: Socket) => void])[] = [
-    [
-      'of 1 GB',
-      (socket) => {
-        socket.write('HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n');
-        flood(socket, 1_000_000_000);
-      },
-    ],
-    [
-      'until it closes',
-      (socket) => {
-        socket.write('HTTP/1.0 200 OK\r\n\r\n');
-        flood(socket, 1_000_000_000);
-      },
-    ],
-    [
-      'in chunks',
-      (socket) => {
-        socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
-        const chunk = `8000\r\n${'x'.repeat(0x8000)}\r\n`;
-        const pump = () => {
-          while (!socket.destroyed && socket.write(chunk));
-          if (!socket.destroyed) socket.once('drain', pump);
-        };
-        pump();
-      },
-    ],
-    [
-      'in one chunk',
-      (socket) => {
-        socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3b9aca00\r\n');
-        flood(socket, 1_000_000_000);
-      },
-    ],
-  ];
+  const chunked = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n';
+  const chunk = `8000\r\n${'x'.repeat(0x8000)}\r\n`;
+  const inChunks = (socket: Socket) => {
+    socket.write(chunked);
+    const pump = () => {
+      while (!socket.destroyed && socket.write(chunk));
+      if (!socket.destroyed) socket.once('drain', pump);
+    };
+    pump();
+  };
+  const endless = [
+    ['of 1 GB', flooding('HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n')],
+    ['until it closes', flooding('HTTP/1.0 200 OK\r\n\r\n')],
+    ['in chunks', raw(inChunks)],
+    ['in one chunk', flooding(`${chunked}3b9aca00\r\n`)],
+  ] as const;
   const smallBomb = gzipSync(Buffer.alloc(10 * 1024 * 1024, ' '));
   const rows: Rows = [
-    ...endless.flatMap(([name, onRequest]) => [
-      [name, 'retry: timeout', raw(onRequest)] as const,
-      [`${name}, with a rule`, 'retry: timeout', raw(onRequest), rule] as const,
+    ...endless.flatMap(([name, receiver]) => [
+      [name, 'retry: timeout', receiver] as const,
+      [`${name}, with a rule`, 'retry: timeout', receiver, rule] as const,
     ]),
     ['a gzip bomb', 'ack: 200', saying(bomb, 'content-encoding: gzip')],
     ['a gzip bomb, with a rule', 'retry: reply_too_large 200', saying(bomb, 'content-encoding: gzip'), rule],
@@ -212,7 +156,7 @@ it('endless replies: dq reads until the timeout, memory stays flat', async () =>
     peak = Math.max(peak, memory() - before);
   }, 5);
   onTestFinished(() => clearInterval(watch));
-  const { rig } = await check(rows);
+  const rig = await check(rows);
   // The servers of this test run here too, and offered 15 GB.
   expect(peak).toBeLessThan(128 * 1024 * 1024);
   for (const { reply } of rig.notified())

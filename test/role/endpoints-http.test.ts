@@ -2,9 +2,9 @@
 // request each.
 import { expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
-import { flood, startRawServer } from '../support/raw-server.ts';
+import { startRawServer } from '../support/raw-server.ts';
 import { check, type Rows } from './attempt-table.ts';
-import { answering, closing, ok, raw, replying, saying } from './receivers.ts';
+import { answering, closing, flooding, ok, replying, saying } from './receivers.ts';
 
 /** A 200 with these lines. */
 const headed = (body: string, ...lines: readonly string[]) =>
@@ -167,23 +167,9 @@ it('unusual HTTP, and invalid HTTP', async () => {
       'retry: protocol',
       replying('HTTP/1.1 101 S\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n'),
     ],
-    [
-      'endless headers',
-      'retry: protocol',
-      raw((socket) => {
-        socket.write('HTTP/1.1 200 OK\r\n');
-        flood(socket, 50_000_000);
-      }),
-    ],
-    [
-      // Only the time bounds it; dq keeps none of it.
-      'an endless status line',
-      'retry: timeout',
-      raw((socket) => {
-        socket.write('HTTP/1.1 200 ');
-        flood(socket, 50_000_000);
-      }),
-    ],
+    ['endless headers', 'retry: protocol', flooding('HTTP/1.1 200 OK\r\n', 50_000_000)],
+    // Only the time bounds it; dq keeps none of it.
+    ['an endless status line', 'retry: timeout', flooding('HTTP/1.1 200 ', 50_000_000)],
   ];
   await check(rows);
 });

@@ -41,7 +41,7 @@ it('TLS: missing, too old, or with the certificate of another name', async () =>
         ] as const,
     ),
   ];
-  const { rig } = await check(rows);
+  const rig = await check(rows);
   expect(rig.notified().find(({ topic }) => topic === 't0')?.['detail']).toBe('DEPTH_ZERO_SELF_SIGNED_CERT');
 });
 
@@ -110,7 +110,7 @@ it('names that do not resolve; a hanging one delays no other', async () => {
     return 'silence';
   });
   const named = (name: string) => at(`http://${name}:${receiver.port}/`);
-  const { rig } = await check(
+  const rig = await check(
     [
       ['resolves', 'ack: 200', named('good.test')],
       ['has an unreachable first address', 'ack: 200', named('first-away.test')],

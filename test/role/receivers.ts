@@ -1,6 +1,6 @@
 // Receivers for tables of attempts: they send bytes, valid HTTP or not.
 import type { Socket } from 'node:net';
-import { type RawServer, startRawServer } from '../support/raw-server.ts';
+import { drip, flood, type RawServer, startRawServer } from '../support/raw-server.ts';
 
 export interface Endpoint {
   readonly url: string;
@@ -19,6 +19,19 @@ export const raw = (onRequest: (socket: Socket) => void) => async (): Promise<En
 export const replying = (...pieces: (string | Buffer)[]) =>
   raw((socket) => {
     for (const piece of pieces) socket.write(piece);
+  });
+
+/** `start`, then this piece again and again. */
+export const dripping = (piece: string, everyMs: number, start = '') =>
+  raw((socket) => {
+    socket.write(start);
+    drip(socket, piece, everyMs);
+  });
+
+export const flooding = (start: string, bytes = 1_000_000_000) =>
+  raw((socket) => {
+    socket.write(start);
+    flood(socket, bytes);
   });
 
 export const closing = (reply: string) => raw((socket) => void socket.end(reply));
