@@ -17,6 +17,8 @@ const inAnHour = /^dq: due at \S+Z, in (1h|59m5\ds)\n$/;
 const daemon = await sharedDaemon();
 const dq = commandsOf(daemon);
 
+/** The lines that it prints. */
+const rowsOf = async (args: readonly string[]) => (await dq(args)).stdout.trimEnd().split('\n');
 const untilDead = (topic: string, count: number) =>
   until(`${count} are dead`, async () => {
     const { items } = (await daemon.api('GET', `/v1/dead?topic=${topic}`)).body;
@@ -171,9 +173,9 @@ describe('dq topic', () => {
       const reply = await daemon.api('POST', '/v1/topics', { topic, callbackUrl: silent });
       expect(reply.status).toBe(201);
     }
-    const listed = (await dq(['topic', 'ls'])).stdout.trimEnd().split('\n').slice(1);
+    const listed = (await rowsOf(['topic', 'ls'])).slice(1);
     expect(mine(listed.map((line) => line.split(' ')[0] ?? ''))).toEqual(names);
-    const pages = (await dq(['topic', 'ls', '--json'])).stdout.trimEnd().split('\n');
+    const pages = await rowsOf(['topic', 'ls', '--json']);
     const items = pages.flatMap((page) => (JSON.parse(page) as { items: { topic: string }[] }).items);
     expect(mine(items.map(({ topic }) => topic))).toEqual(names);
   });
@@ -590,9 +592,7 @@ describe('dq dead', () => {
     expect(counted.stderr).toMatch(/\ndq: 3 jobs would be requeued\n$/);
     const { stderr } = await dq(['dead', 'purge', 'chosen', '--since', 'today', '--dry-run']);
     expect(stderr).toMatch(/\ndq: 5 jobs would be purged\n$/);
-    expect((await dq(['dead', 'ls', 'chosen', '--until', '24h'])).stdout.trimEnd().split('\n')).toHaveLength(
-      1,
-    );
+    expect(await rowsOf(['dead', 'ls', 'chosen', '--until', '24h'])).toHaveLength(1);
     expect(await dead()).toEqual(['a', 'b', 'c', 'd', 'e']);
 
     expect((await dq(['dead', 'purge', 'chosen', '--reason', 'gone'])).code).toBe(1);
@@ -688,7 +688,7 @@ describe('dq on topics, jobs and the data of a daemon', () => {
     expect(heads).not.toContain('lease');
     const help = (await dq(['topic', 'set', '--help'])).stdout;
     expect(help).toMatch(/^Retries:\n +--max-attempts.*\n +--backoff/m);
-    const table = (await dq(['topic', 'ls', '--search', 'whole.close'])).stdout.trimEnd().split('\n');
+    const table = await rowsOf(['topic', 'ls', '--search', 'whole.close']);
     expect(table).toHaveLength(2);
     expect(table[0]).toMatch(/^TOPIC +STATE +WAITING +LATE +DEAD +DELAY +PRIORITY +CALLBACK +OWNER +TITLE$/);
     expect((await dq(['topic', 'get', 'whole.close'])).stdout).toMatch(/^backoff +15s, 3m$/m);
@@ -720,7 +720,7 @@ describe('dq on topics, jobs and the data of a daemon', () => {
     );
     await dq(['push', '--batch', '-'], { input: lines.join('\n') });
     await dq(['push', 'other', '1', '--id', '订单']);
-    const table = (await dq(['ls', 'other'])).stdout.trimEnd().split('\n');
+    const table = await rowsOf(['ls', 'other']);
     expect(table[0]).toMatch(/^TOPIC +ID +STATE +DUE AT +ATTEMPTS +CREATED AT +ENDED AT$/);
     expect(table[1]).toMatch(/^other +订单 +delayed +\S+Z +0 +\S+Z +-$/);
     const some = await dq(['ls']);
@@ -731,7 +731,7 @@ describe('dq on topics, jobs and the data of a daemon', () => {
     expect((await dq(['ls', 'listed', '--limit', '150'])).stderr).toBe('');
     // A line for each page: other tests of this daemon push jobs, too.
     const idsOf = async (...flags: string[]) => {
-      const pages = (await dq(['ls', ...flags, '--json'])).stdout.trimEnd().split('\n');
+      const pages = await rowsOf(['ls', ...flags, '--json']);
       return pages.flatMap((page) => JSON.parse(page).items.map(({ id }: { id: string }) => id));
     };
     expect(await idsOf('listed', '--limit', '1000')).toHaveLength(150);
@@ -740,9 +740,7 @@ describe('dq on topics, jobs and the data of a daemon', () => {
     expect(await idsOf('--id', 'listed-7')).toEqual(['listed-7']);
     expect(await idsOf('--id-prefix', 'listed-14', '--body', '"listed":141}')).toEqual(['listed-141']);
     expect(await idsOf('--body', '"listed":149}')).toEqual(['listed-149']);
-    expect(
-      (await dq(['ls', 'listed', '--id-prefix', 'listed-14'])).stdout.trimEnd().split('\n'),
-    ).toHaveLength(12);
+    expect(await rowsOf(['ls', 'listed', '--id-prefix', 'listed-14'])).toHaveLength(12);
     expect((await dq(['ls', '--state', 'nonsense'])).code).toBe(1);
     expect((await dq(['ls', '--limit', '0'])).code).toBe(2);
   });
