@@ -164,6 +164,17 @@ it('the manual opens from the page, finds a section by words, and its links lead
   await page.locator('#hits a').first().waitFor();
 });
 
+it('a toast on a phone leaves the navigation free', async () => {
+  await site.addTopic('toasted');
+  await site.push('toasted', 'now', { delay: '1h' });
+  const page = await site.open('/jobs/toasted/now', { viewport: { width: 390, height: 800 } });
+  await button(page, 'Run now').click();
+  const boxOf = async (what: string) => (await page.locator(what).boundingBox()) ?? { y: 0, height: 0 };
+  await page.locator('.toast').waitFor();
+  const { y, height } = await boxOf('.toast');
+  expect(y + height).toBeLessThanOrEqual((await boxOf('.tabbar')).y);
+});
+
 /** Shifts Date of the pages that follow by their `aheadMs`; timers stay correct. */
 const shifted = (ms: number): string => `
   globalThis.aheadMs = ${ms};
