@@ -233,7 +233,9 @@ describe('topic capacity', () => {
     let answers: { process: string; answer: readonly object[] }[] = [];
     const dq = await startIntake({
       onSend: (message, answer) => {
-        if (message.kind === 'ask') answer({ kind: 'answers', call: message.call, answers });
+        if (message.kind !== 'ask') return;
+        const { call, question } = message;
+        answer({ kind: 'answers', call, answers: question.name === 'capacity' ? answers : [] });
       },
       store: (store) => ({
         ...store,
