@@ -6,7 +6,7 @@ import { brokerLimits } from './limits.ts';
 import { Publication, type PublicationOptions } from './publication.ts';
 import { BrokerError, type Dialing, fail, type OpenWire, type Wire } from './wire.ts';
 
-export interface BrokersOptions {
+interface BrokersOptions {
   readonly brokers: ReadonlyMap<string, Broker>;
   /** for connections to this port */
   readonly dialingTo: (port: number) => Dialing;

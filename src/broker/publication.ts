@@ -20,7 +20,7 @@ export interface BrokerMessage {
   readonly timestampMs: number;
 }
 
-export type PublishOutcome = Exclude<CallOutcome, { readonly kind: 'replied' }>;
+type PublishOutcome = Exclude<CallOutcome, { readonly kind: 'replied' }>;
 /** `not_started`: the look-up of the host name got no turn. */
 export type PublishEnd = PublishOutcome | { readonly kind: 'not_started' };
 

@@ -24,7 +24,7 @@ export interface RedisJobs extends WatchedStore {
   warnings(): readonly string[];
 }
 
-export interface RedisJobsOptions extends Omit<RedisStoreOptions, 'refresh' | 'whyUnknown'> {
+interface RedisJobsOptions extends Omit<RedisStoreOptions, 'refresh' | 'whyUnknown'> {
   readonly registry: Registry;
   /** reads the copy of the shard list on disk, of a registry in MySQL */
   readonly kept?: (() => Promise<KeptShards | null>) | undefined;

@@ -52,7 +52,7 @@ export interface Restarting {
   begin(): number;
 }
 
-export interface MasterOptions {
+interface MasterOptions {
   readonly loaded: ReadFacts;
   /** reads the current configuration, with the flags and the environment of the start, and makes its
    *  directories */

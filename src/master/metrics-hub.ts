@@ -11,7 +11,7 @@ import { MetricTally } from '../telemetry/metric-tally.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { WorkerProcess } from './workers/worker-process.ts';
 
-export interface MetricsHubOptions {
+interface MetricsHubOptions {
   readonly version: string;
   /** the master first */
   readonly processes: () => readonly ProcessInfo[];

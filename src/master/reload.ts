@@ -27,7 +27,7 @@ export type ReadConfig = () =>
   | (ReadFacts & { readonly ok: true; readonly warnings: readonly string[] })
   | { readonly ok: false; readonly reason: string };
 
-export interface ReloadOptions {
+interface ReloadOptions {
   readonly fleet: Fleet;
   /** reads the current configuration, with the flags and the environment of the start */
   readonly readConfig: ReadConfig;

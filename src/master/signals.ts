@@ -2,7 +2,7 @@
 // first in a start: a signal without a handler ends the process, and SIGUSR1 without one opens Node's
 // debugger.
 
-export interface SignalHandlers {
+interface SignalHandlers {
   /** SIGTERM, SIGINT, SIGQUIT; `times`: how many have arrived by now */
   onStop(times: number): void;
   /** SIGHUP, SIGUSR2 */

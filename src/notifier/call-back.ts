@@ -322,7 +322,7 @@ export interface CallOptions {
   readonly path: string;
 }
 
-export interface CallContext {
+interface CallContext {
   /** of the signature, epoch ms by the storage clock */
   readonly nowMs: number;
   readonly clock: Clock;

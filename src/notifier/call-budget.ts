@@ -21,7 +21,7 @@ export interface RunningCall {
   hasEnded: boolean;
 }
 
-export interface CallBudgetOptions {
+interface CallBudgetOptions {
   readonly slots: number;
   /** limit of open files of this process; null = unknown */
   readonly openFilesMax: number | null;

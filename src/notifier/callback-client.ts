@@ -8,7 +8,7 @@ import { type buildConnector, Client, type Dispatcher } from 'undici';
 import { EventRelay, type Events, KeptConnectionLost } from './connector.ts';
 import { ReplyHeads } from './reply-heads.ts';
 
-export interface CallbackClientOptions extends Omit<Client.Options, 'connect'> {
+interface CallbackClientOptions extends Omit<Client.Options, 'connect'> {
   readonly connect: buildConnector.connector;
 }
 

@@ -12,7 +12,7 @@ import type { Probes } from './probes.ts';
 import type { NotifierShare } from './topic-rates.ts';
 import type { TopicTargets } from './topic-targets.ts';
 
-export interface CapacityPlanOptions {
+interface CapacityPlanOptions {
   readonly topics: Pick<TopicBook, 'get' | 'all'>;
   readonly share: NotifierShare;
   readonly targets: TopicTargets;

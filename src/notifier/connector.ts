@@ -12,7 +12,7 @@ import { clearTimeout, monotonicNow, setTimeout, type Timer } from '../runtime/t
 import { notifierLimits } from './limits.ts';
 import { LookupNotStarted, type NameLookups, type PendingLookup } from './name-lookups.ts';
 
-export type DialReason = 'blocked_address' | 'dns' | 'connect' | 'tls';
+type DialReason = 'blocked_address' | 'dns' | 'connect' | 'tls';
 
 /** No byte of a request was written. */
 export class DialError extends Error {
@@ -46,7 +46,7 @@ export interface Dial {
   onMoment(listener: (moment: DialMoment) => void): void;
 }
 
-export interface ConnectorOptions {
+interface ConnectorOptions {
   readonly egress: Pick<EgressPolicy, 'refuses'>;
   /** false for topics with dangerouslySkipTlsVerify */
   readonly verifyTls: boolean;
@@ -75,7 +75,7 @@ export function createConnector({
   };
 }
 
-export interface PolicyDialing extends Required<Pick<DialOptions, 'find' | 'judge'>> {
+interface PolicyDialing extends Required<Pick<DialOptions, 'find' | 'judge'>> {
   /** the look-up that its dial waits for; null before it, and for a literal address */
   readonly lookup: () => PendingLookup | null;
 }
@@ -84,7 +84,7 @@ export interface PolicyDialing extends Required<Pick<DialOptions, 'find' | 'judg
  *  For one dial. A forbidden address of a name is left out and does not reject the others. A name that also
  *  resolves to the machine's link-local address keeps its good ones, and the owner of the name gains
  *  nothing: a forbidden address is never dialled. */
-export function policyDialing(
+function policyDialing(
   egress: Pick<EgressPolicy, 'refuses'>,
   lookups: Pick<NameLookups, 'find'>,
   port: number,

@@ -62,7 +62,7 @@ interface Released {
   readonly kind: 'release';
 }
 
-export interface DelivererOptions {
+interface DelivererOptions {
   readonly ctx: RoleContext;
   readonly pools: Pools;
   readonly brokers: Pick<Brokers, 'publish'>;

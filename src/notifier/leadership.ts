@@ -16,7 +16,7 @@ import { orAfter } from '../runtime/timeout.ts';
 import type { Log } from '../telemetry/log.ts';
 import { notifierLimits } from './limits.ts';
 
-export interface LeadershipOptions {
+interface LeadershipOptions {
   /** absent: dq runs without `standby`, and this instance always leads */
   readonly row: LeaderRow | undefined;
   /** of this process */

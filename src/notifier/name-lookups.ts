@@ -43,7 +43,7 @@ export class LookupNotStarted extends Error {
   }
 }
 
-export interface NameLookupsOptions {
+interface NameLookupsOptions {
   /** the system's resolver; called with all: true */
   readonly lookup: LookupFunction;
   /** null: every name counts as answered, without addresses */

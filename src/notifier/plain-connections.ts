@@ -17,7 +17,7 @@ import { type Caller, KeptConnectionLost } from './connector.ts';
 import { notifierLimits } from './limits.ts';
 import { HandedOver, readUsualHead } from './plain-reply.ts';
 
-export interface PlainOptions {
+interface PlainOptions {
   /** http: */
   readonly origin: string;
   readonly connect: buildConnector.connector;

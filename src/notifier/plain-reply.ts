@@ -15,7 +15,7 @@ const lengthPattern = /^(?:0|[1-9][0-9]{0,8})$/;
 /** Headers that change where the reply ends, or that follow it. */
 const framing: ReadonlySet<string> = new Set(['transfer-encoding', 'upgrade', 'trailer', 'proxy-connection']);
 
-export interface UsualHead {
+interface UsualHead {
   readonly status: number;
   /** by lower-case name; a repeated header is a list */
   readonly headers: Record<string, string | string[]>;

@@ -45,7 +45,7 @@ export interface PoolSeams {
   readonly connectionAgeMsMax?: number;
 }
 
-export interface PoolsOptions {
+interface PoolsOptions {
   readonly egress: EgressPolicy;
   readonly trial: TrialPass;
   /** calls that may run at once */

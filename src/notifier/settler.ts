@@ -73,7 +73,7 @@ interface Outbox<Item extends Finishing> {
   isFailing: boolean;
 }
 
-export interface SettlerOptions {
+interface SettlerOptions {
   readonly jobs: JobStore;
   readonly log: Log;
   readonly counters: Counters;

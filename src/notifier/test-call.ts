@@ -21,7 +21,7 @@ import { type Caller, type Dial, type DialMoment, EventRelay } from './connector
 import { notifierLimits } from './limits.ts';
 import type { Pools } from './pools.ts';
 
-export interface TestCallOptions {
+interface TestCallOptions {
   readonly pools: Pick<Pools, 'dispatch' | 'checkFor'>;
   readonly brokers: Pick<Brokers, 'publish'>;
   /** storage clock, epoch ms */

@@ -36,7 +36,7 @@ const unreachedReasons: ReadonlySet<AttemptReason> = new Set(['connect', 'tls', 
 const gatewayStatuses: ReadonlySet<number> = new Set([502, 503, 504]);
 
 /** The part of the limits of a topic after an outage. */
-export interface Ramp {
+interface Ramp {
   /** above 0, below 1 */
   readonly part: number;
   /** monotonicNow(): calls from before tell nothing about the endpoint that came back */

@@ -123,7 +123,7 @@ export class TopicTargets {
   }
 }
 
-export interface QueuedTargetsOptions {
+interface QueuedTargetsOptions {
   readonly lookups: Pick<NameLookups, 'isQueued'>;
   readonly log: Log;
   /** The pause of at least one topic has ended. */

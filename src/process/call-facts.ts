@@ -9,7 +9,7 @@ import { otherLabel } from '../telemetry/metric-declarations.ts';
 import { processLimits } from './limits.ts';
 import type { MasterLink } from './role.ts';
 
-export interface EndedAttempt {
+interface EndedAttempt {
   readonly attempt: number;
   readonly durationMs: number;
   /** null: delivered, or a snooze */

@@ -12,7 +12,7 @@ import { redisAddress } from '../core/url/redis-url.ts';
 import { parseMysqlUrl, parseSmtpUrl } from '../core/url/server-url.ts';
 import type { MasterLink, RoleContext } from './role.ts';
 
-export interface EgressSources {
+interface EgressSources {
   /** receives the ports that are not known yet */
   readonly link?: Pick<MasterLink, 'onMessage'>;
   /** of this process */

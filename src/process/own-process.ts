@@ -64,7 +64,7 @@ function onMasterGone(listener: () => void): void {
 export type WorkerChannel = Pick<MasterChannel, keyof MasterChannel>;
 
 /** Its loss costs messages only: a worker without a master drains. */
-export class MasterChannel implements MasterLink {
+class MasterChannel implements MasterLink {
   readonly #listeners = new Set<Parameters<MasterLink['onMessage']>[0]>();
 
   constructor() {

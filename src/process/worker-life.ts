@@ -44,7 +44,7 @@ export interface SignalHooks {
 }
 
 /** `leaving`: aborted when a drain begins, so that a start that waits for something gives up. */
-export type Compose = (init: Init, channel: WorkerChannel, leaving: AbortSignal) => Promise<Composed>;
+type Compose = (init: Init, channel: WorkerChannel, leaving: AbortSignal) => Promise<Composed>;
 
 /** Resolves when the worker is ready; the process then lives until its drain ends. */
 export async function runWorker(compose: Compose, hooks: SignalHooks, own = ownProcess()): Promise<void> {

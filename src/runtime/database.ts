@@ -12,7 +12,7 @@ import { DatabaseSync, type DatabaseSyncInstance, type StatementSyncInstance } f
 export type Database = DatabaseSyncInstance;
 export type Statement = StatementSyncInstance;
 
-export interface OpenOptions {
+interface OpenOptions {
   /** writes nothing, not even to recover a write-ahead log */
   readonly readOnly?: boolean;
   /** ms that a call blocks this process for a lock of another one; 0 = no wait */

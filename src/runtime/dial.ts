@@ -16,7 +16,7 @@ import { runtimeLimits } from './limits.ts';
 import { clearTimeout, monotonicNow, setTimeout, type Timer } from './time.ts';
 
 /** Calls `found` once, never within this call. */
-export type FindAddresses = (
+type FindAddresses = (
   name: string,
   found: (error: Error | null, addresses: readonly LookupAddress[]) => void,
 ) => void;
@@ -48,7 +48,7 @@ export interface DialOptions {
 }
 
 /** Called once, never within dial(). The socket has no listeners. */
-export type OnDialed = (...result: [error: Error, socket: null] | [error: null, socket: Socket]) => void;
+type OnDialed = (...result: [error: Error, socket: null] | [error: null, socket: Socket]) => void;
 
 export interface OpenDial {
   /** Ends the dial with this error; nothing after its end. */

@@ -10,7 +10,7 @@ const variable = 'NODE_EXTRA_CA_CERTS';
 /** Node skips a `TRUSTED CERTIFICATE`, without a warning. */
 const beginning = /(?=-----BEGIN (?:X509 )?CERTIFICATE-----)/;
 
-export type ExtraAuthorities =
+type ExtraAuthorities =
   /** not set */
   | null
   | { readonly file: string; readonly certificates: number }

@@ -27,7 +27,7 @@ export async function listenAgain(server: Server, host: string, port: number, kn
   return listen(server, host, known);
 }
 
-export interface ListenFlags {
+interface ListenFlags {
   readonly host: string;
   readonly port: number;
   /** how the user changes them: `--port (server.port)` */

@@ -7,7 +7,7 @@ import { topicNamePattern } from '../core/topic/fields.ts';
 /** Largest difference between the signed time and now. */
 const toleranceMs = 5 * 60_000;
 
-export interface SignedRequest {
+interface SignedRequest {
   readonly id: string | undefined;
   /** Unix seconds */
   readonly timestamp: string | undefined;
@@ -16,7 +16,7 @@ export interface SignedRequest {
   readonly body: Buffer;
 }
 
-export type SignatureVerdict =
+type SignatureVerdict =
   | { readonly signature: 'ok' }
   | { readonly signature: 'wrong'; readonly reason: string }
   | { readonly signature: 'not checked' };

@@ -17,7 +17,7 @@ export interface SinkAnswer {
   readonly delayMs: number;
 }
 
-export interface SinkOptions {
+interface SinkOptions {
   readonly host: string;
   readonly port: number;
   readonly answer: SinkAnswer;

@@ -13,7 +13,7 @@ import { orAfter } from '../runtime/timeout.ts';
 import { telemetryLimits } from './limits.ts';
 import { AppendError, type LogTarget, openLogTarget } from './log-file.ts';
 
-export interface LineAppenderOptions {
+interface LineAppenderOptions {
   /** of the file of a day, yyyymmdd; `-` = the standard output */
   readonly pathOf: (day: number) => string;
   readonly calendar: Calendar;

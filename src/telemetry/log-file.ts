@@ -22,7 +22,7 @@ export async function openLogTarget(path: string): Promise<LogTarget> {
   return path === standardOutput ? new StandardOutput() : LogFile.open(path);
 }
 
-export class LogFile {
+class LogFile {
   readonly path: string;
   /** identifies the file beyond renames */
   readonly id: string;

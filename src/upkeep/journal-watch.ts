@@ -14,7 +14,7 @@ import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Incidents } from './alerts/incidents.ts';
 
-export interface JournalWatchOptions {
+interface JournalWatchOptions {
   /** of the recorder */
   readonly recorder: () => RecorderState;
   readonly looker: Pick<Looker, 'notes' | 'hasSeenAll'>;

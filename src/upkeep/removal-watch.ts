@@ -10,13 +10,13 @@ import type { Log } from '../telemetry/log.ts';
 import { endRemoval } from '../use-cases/change-topic.ts';
 import { upkeepLimits } from './limits.ts';
 
-export interface RemovalTimes {
+interface RemovalTimes {
   readonly everyMs: number;
   /** longer than a removal takes */
   readonly staleMs: number;
 }
 
-export interface RemovalWatchOptions {
+interface RemovalWatchOptions {
   readonly registry: Registry;
   readonly topics: Pick<TopicBook, 'all'>;
   readonly log: Log;

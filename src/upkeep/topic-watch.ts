@@ -41,8 +41,7 @@ export interface WatchTimes {
   readonly pausedEveryMs: number;
 }
 
-export interface TopicWatchOptions
-  extends Pick<RoleContext, 'topics' | 'clock' | 'log' | 'leader' | 'owner'> {
+interface TopicWatchOptions extends Pick<RoleContext, 'topics' | 'clock' | 'log' | 'leader' | 'owner'> {
   readonly questions: Pick<MasterQuestions, 'ask'>;
   readonly store: Pick<Store, 'admin' | 'jobs'>;
   readonly incidents: Pick<Incidents, 'begin' | 'end' | 'open' | 'isOpen'>;

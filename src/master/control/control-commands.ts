@@ -16,7 +16,7 @@ import type { ControlAnswer, DaemonStatus } from './control-protocol.ts';
 /** Exit code of `dq reload`: the configuration is in force, but something does not work yet (cli/exit.ts). */
 const exitPartly = 5;
 
-export interface ControlOptions {
+interface ControlOptions {
   readonly supervisor: Supervisor;
   readonly data: DataDirectory;
   readonly log: OpenLog;

@@ -18,7 +18,7 @@ export type ControlRequest =
   | { readonly cmd: 'reopen_logs' }
   | { readonly cmd: 'where' };
 
-export interface MeasuredProcess extends ProcessInfo {
+interface MeasuredProcess extends ProcessInfo {
   /** RSS, of which pages in common with other processes count in part; null: not known */
   readonly pssBytes: number | null;
 }

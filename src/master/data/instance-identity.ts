@@ -26,7 +26,7 @@ export function identityPath(dataDir: string): string {
   return join(dataDir, 'instance.json');
 }
 
-export interface ReadIdentity {
+interface ReadIdentity {
   readonly identity: InstanceIdentity;
   /** one sentence if the directory had another identity before; null = it did not */
   readonly changed: string | null;

@@ -35,7 +35,7 @@ import { type Ending, WorkerProcess } from './worker-process.ts';
 import { WorkerRelay } from './worker-relay.ts';
 import type { SlotHost, WorkerSlot } from './worker-slot.ts';
 
-export interface SupervisorOptions {
+interface SupervisorOptions {
   readonly config: Config;
   readonly log: OpenLog;
   readonly instance: number;

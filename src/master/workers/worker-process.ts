@@ -33,7 +33,7 @@ export interface Ending {
   readonly refusal: { readonly message: string; readonly exitCode: number } | null;
 }
 
-export interface SpawnOptions {
+interface SpawnOptions {
   readonly title: string;
   readonly init: Init;
   /** dist/worker.js */

@@ -34,7 +34,7 @@ export interface Alert {
   readonly id: string | number;
 }
 
-export interface MailerOptions<A extends Alert> {
+interface MailerOptions<A extends Alert> {
   /** of the alerts, in log lines */
   readonly name: string;
   readonly outbox: Outbox<A>;

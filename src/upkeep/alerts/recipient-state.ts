@@ -31,7 +31,7 @@ interface Recipient {
   idle: number;
 }
 
-export interface RecipientRules {
+interface RecipientRules {
   /** mails that an address may get in an hour; null = no cap */
   readonly perHour: number | null;
   readonly windowMs: number;

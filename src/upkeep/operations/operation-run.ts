@@ -22,7 +22,7 @@ import { type OperationJobs, stateOf } from './operation-jobs.ts';
 import type { Started } from './operation-step.ts';
 import { Pace } from './pace.ts';
 
-export interface OperationRunOptions {
+interface OperationRunOptions {
   readonly ctx: Pick<RoleContext, 'store' | 'registry' | 'clock' | 'log'>;
   readonly jobs: OperationJobs;
   /** Jobs that Redis lost are being put back: those that are to end are not all there. */
