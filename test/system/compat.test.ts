@@ -6,12 +6,13 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { freePorts } from '../../scripts/services/free-port.ts';
 import { compatLimits } from '../../src/compat/limits.ts';
 import { masterLimits } from '../../src/master/limits.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
 import { type GrpcClient, grpcClient } from '../support/grpc-client.ts';
+import { listening } from '../support/listening.ts';
 import { fail, frame, type PhpClient, phpClient, succ } from '../support/php-client.ts';
 import { plainHttp } from '../support/plain-http.ts';
 import { reload, writeConfig } from '../support/reloading.ts';
@@ -332,10 +333,7 @@ it('ports: a taken one rejects the reload, an exposed one the start; a reload op
   const [port = 0, other = 0] = await freePorts(2);
   const server = { host: '127.0.0.1', port };
   const daemon = await startDaemon({ config: { server }, portInFile: true });
-  const holder = createServer().listen(0, '127.0.0.1');
-  onTestFinished(() => void holder.close());
-  await until('the other program listens', () => holder.listening);
-  const taken = (holder.address() as { port: number }).port;
+  const taken = await listening(createServer());
   writeConfig(daemon, { server, compat: { php: { port: taken } } });
   const rejected = await reload(daemon);
   expect([rejected.code, rejected.stderr]).toEqual([

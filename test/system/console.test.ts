@@ -1,13 +1,14 @@
 // The console in a real daemon: its port, sign-in by the command line, the trial, its death, hangs and
 // reloads.
 import { writeFileSync } from 'node:fs';
-import { type AddressInfo, connect, createServer } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { stringify } from 'yaml';
 import { freePorts } from '../../scripts/services/free-port.ts';
 import { consolePort, type Halves, halvesIn, sendTo, sessionAt } from '../support/console.ts';
 import { startDaemon } from '../support/daemon.ts';
+import { listening } from '../support/listening.ts';
 import { endedConsoles } from '../support/reloading.ts';
 import { runDq } from '../support/run-dq.ts';
 import { sharedDaemon } from '../support/shared-daemon.ts';
@@ -25,20 +26,6 @@ const answers = (port: number) =>
     ({ status }) => status === 200,
     () => false,
   );
-
-/** Listens on a port, which another program may hold already. Ends with the test. */
-async function takePort(port: number): Promise<number> {
-  const server = createServer();
-  onTestFinished(() => void server.close());
-  await until('the port is taken', async () => {
-    const isFree = await new Promise<boolean>((resolve) => {
-      server.once('error', () => resolve(false));
-      server.listen(port, '127.0.0.1', () => resolve(true));
-    });
-    return isFree || (port === 8_088 && (await runsOn(port)));
-  });
-  return (server.address() as AddressInfo | null)?.port ?? port;
-}
 
 const runsOn = (port: number): Promise<boolean> =>
   new Promise((resolve) => {
@@ -171,7 +158,7 @@ describe('one daemon, in this order', patience, async () => {
     expect(await consolePort(daemon)).toBe(port);
     expect(daemon.pidOf('dq-console')).not.toBe(old);
     expect(await statusOf(port, halves)).toBe(200);
-    const taken = await takePort(0);
+    const taken = await listening(createServer());
     const changed = stringify({ ...config, console: { port: taken } });
     writeFileSync(join(daemon.directory, 'dq.yaml'), changed);
     const rejected = await dq('reload');
@@ -238,7 +225,7 @@ describe('dq start', patience, () => {
     const places = temporaryDirectory();
     onTestFinished(places.remove);
     const at = ['start', '--port', '0', '--data-dir', places.path, '--log-dir', places.path];
-    const port = await takePort(0);
+    const port = await listening(createServer());
     for (const [args, message] of [
       [['--console-port', String(port)], `port ${port} is taken; choose another one with --console-port`],
       [

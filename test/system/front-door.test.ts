@@ -2,10 +2,11 @@
 import { spawn } from 'node:child_process';
 import { chmodSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { launcher, startDaemon } from '../support/daemon.ts';
+import { listening } from '../support/listening.ts';
 import { runDq } from '../support/run-dq.ts';
 import { selfSigned } from '../support/self-signed.ts';
 
@@ -34,11 +35,6 @@ const commands: readonly (readonly string[])[] = [
 ];
 
 describe('--url of another server', patience, () => {
-  async function portOf(server: { listen: ReturnType<typeof createServer>['listen']; close(): void }) {
-    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => server.close());
-    return (server as unknown as { address(): AddressInfo }).address().port;
-  }
   const expectOf = async (asked: typeof commands, url: string, says: RegExp) => {
     for (const command of asked) {
       const run = await runDq([...command, '--url', url]);
@@ -59,21 +55,21 @@ describe('--url of another server', patience, () => {
       });
       await expectOf(
         asked,
-        `http://127.0.0.1:${await portOf(server)}`,
+        `http://127.0.0.1:${await listening(server)}`,
         /answers 200, but not like dq; is it the address of a dq daemon\?/,
       );
     }
   });
 
   it('another protocol: the remedy names it', async () => {
-    const tls = await portOf(createTlsServer(selfSigned));
-    const redis = await portOf(
+    const tls = await listening(createTlsServer(selfSigned));
+    const redis = await listening(
       createServer((socket: Socket) => {
         socket.on('error', () => {});
         socket.once('data', () => socket.end("-ERR wrong number of arguments for 'get' command\r\n"));
       }),
     );
-    const plain = await portOf(createHttpServer((_request, response) => void response.end('x')));
+    const plain = await listening(createHttpServer((_request, response) => void response.end('x')));
     for (const [url, says] of [
       [
         `http://127.0.0.1:${redis}`,

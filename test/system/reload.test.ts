@@ -2,29 +2,16 @@
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { freePorts } from '../../scripts/services/free-port.ts';
 import type { ProcessInfo } from '../../src/process/messages.ts';
 import { calling } from '../support/calling.ts';
 import { type Daemon, isAlive, startDaemon } from '../support/daemon.ts';
+import { listening } from '../support/listening.ts';
 import { startLoad, startReceiver } from '../support/load.ts';
 import { addTopic, jobsLeft } from '../support/producing.ts';
 import { processesOf, reload, writeConfig } from '../support/reloading.ts';
 import { until } from '../support/until.ts';
-
-/** Listens on a port of this machine until the test ends. */
-async function takePort(): Promise<{ readonly port: number; free(): Promise<void> }> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const free = () => new Promise<void>((resolve) => void server.close(() => resolve()));
-  onTestFinished(free);
-  return { port: (server.address() as { port: number }).port, free };
-}
-
-async function freePort(): Promise<number> {
-  const { port, free } = await takePort();
-  await free();
-  return port;
-}
 
 const pidsOf = (daemon: Daemon) => daemon.workers().map(({ pid }) => pid);
 const urlOf = (daemon: Daemon) =>
@@ -34,7 +21,7 @@ const livez = (url: string) =>
 
 describe('reload', () => {
   it('applies the file: counts, port, limits, logs; flags and environment stay', async () => {
-    const [first, second] = [await freePort(), await freePort()];
+    const [first, second] = await freePorts(2);
     const daemon = await startDaemon({
       portInFile: true,
       args: ['--notifiers', '1'],
@@ -136,7 +123,7 @@ describe('reload', () => {
 
 describe('rejected reload', () => {
   it('names the reason; the old workers continue under load', async () => {
-    const port = await freePort();
+    const [port = 0, otherPort] = await freePorts(2);
     const config = { server: { port } };
     const daemon = await startDaemon({ portInFile: true, config });
     const receiver = await startReceiver();
@@ -164,11 +151,11 @@ describe('rejected reload', () => {
       { ...config, notifer: { workers: 3 } },
       /dq\.yaml:4:3 {2}unknown option "notifer\.workers"; did you mean notifier\.workers/,
     );
-    const taken = await takePort();
-    await refusedFor({ server: { port: taken.port } }, `dq-server-0: port ${taken.port} is taken`);
+    const taken = await listening(createServer());
+    await refusedFor({ server: { port: taken } }, `dq-server-0: port ${taken} is taken`);
     await refusedFor({ server: { port, host: '0.0.0.0' } }, /needs `dq restart`/);
     await refusedFor(
-      { server: { port: await freePort(), host: '0.0.0.0' } },
+      { server: { port: otherPort, host: '0.0.0.0' } },
       /dq-store: server\.host: 0\.0\.0\.0 can be reached from other machines/,
     );
     writeConfig(daemon, config);

@@ -1,6 +1,5 @@
 // Tests dq restart, in the background and in the foreground, and its checks.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { stringify } from 'yaml';
 import { freePorts } from '../../scripts/services/free-port.ts';
 import { isAlive, startDaemon } from '../support/daemon.ts';
+import { listening } from '../support/listening.ts';
 import { addTopic } from '../support/producing.ts';
 import { runDq } from '../support/run-dq.ts';
 import { until } from '../support/until.ts';
@@ -128,10 +128,7 @@ describe('dq restart', () => {
     expect(await refusal()).toMatch(
       /the restart was rejected, the daemon still runs: the configuration is wrong\n.*dq\.yaml:1:\d+/,
     );
-    const other = createServer();
-    onTestFinished(() => void other.close());
-    await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
-    const taken = (other.address() as AddressInfo).port;
+    const taken = await listening(createServer());
     config({ port: taken });
     expect(await refusal()).toBe(
       `${before}another program uses port ${taken} on 127.0.0.1; choose a port with --port\n`,
