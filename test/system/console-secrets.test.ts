@@ -1,13 +1,14 @@
-// No secret through the console's port: no answer but the one that makes it, no log, no file in the clear.
+// No secret through the console's port or a command: no answer but the one that makes it, no log, no file.
 
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { consolePort, halvesIn, sendTo, sessionAt } from '../support/console.ts';
 import { type Daemon, startDaemon } from '../support/daemon.ts';
+import { filesUnder } from '../support/directory.ts';
 import { runDq } from '../support/run-dq.ts';
-import { lacks, mariadb, owned } from '../support/services.ts';
+import { lacks, owned, workerMariadb } from '../support/services.ts';
 import { startSink, status } from '../support/sink.ts';
 import { until } from '../support/until.ts';
 
@@ -25,18 +26,15 @@ interface Seen {
 }
 
 const filesOf = ({ dataDir, logDir }: Daemon): readonly Seen[] =>
-  [dataDir, logDir].flatMap((directory) =>
-    readdirSync(directory, { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile() && entry.name !== 'secret.key')
-      .map((entry) => join(entry.parentPath, entry.name))
-      .map((path) => ({ where: path, text: readFileSync(path, 'latin1') })),
-  );
+  filesUnder(dataDir, logDir)
+    .filter(({ path }) => !path.endsWith('/secret.key'))
+    .map(({ path, text }) => ({ where: path, text }));
 
 describe.skipIf((await lacks('mysql')) || (await lacks('redis')))('the console', () => {
   it('shows no password, token, link, cookie, key or secret of a topic', async () => {
-    const mysql = await owned('test', mariadb());
+    const mysql = await workerMariadb();
     await mysql.run(`CREATE USER dq IDENTIFIED BY '${password.mysql}'; GRANT ALL ON *.* TO dq`);
-    await mysql.createDatabase('dq');
+    await mysql.createDatabase('secrets');
     const protectedBy = [`requirepass ${password.redis}`, 'appendonly yes'];
     const redis = await owned('test', startRedis({ config: protectedBy }));
     const daemon = await startDaemon({
@@ -48,7 +46,7 @@ describe.skipIf((await lacks('mysql')) || (await lacks('redis')))('the console',
         'alerts.emails': ['ops@example.org'],
         'retry.unit': '10ms',
       },
-      env: { DQ_MYSQL__URL: mysql.url('dq', 'dq', password.mysql) },
+      env: { DQ_MYSQL__URL: mysql.url('secrets', 'dq', password.mysql) },
     });
     const dq = (...args: readonly string[]) => runDq(args, { env: { DQ_DATA_DIR: daemon.dataDir } });
     const failing = await startSink(status(500, {}, 'no'));
@@ -70,8 +68,10 @@ describe.skipIf((await lacks('mysql')) || (await lacks('redis')))('the console',
       return reply;
     };
 
-    const turned = await call('POST', '/v1/topics/a/secret', {}, false);
-    expect(turned.status).toBe(200);
+    const turned = await until('the console knows the topic', async () => {
+      const reply = await call('POST', '/v1/topics/a/secret', {}, false);
+      return reply.status === 200 ? reply : null;
+    });
     await call('POST', '/v1/topics/a/jobs?id=dies', { n: 1 });
     await until('the job is dead', async () => (await call('GET', '/v1/dead')).json.items.length === 1);
     expect((await call('POST', '/v1/topics/a/jobs/dies/request')).status).toBe(200);
@@ -99,6 +99,19 @@ describe.skipIf((await lacks('mysql')) || (await lacks('redis')))('the console',
     // 503 while a process that has the answer is busy.
     for (const path of ['config', 'store', 'audit', 'operations', 'doctor', 'attempts', 'tokens', 'sessions'])
       await until(`${path} is shown`, async () => (await call('GET', `/v1/${path}`)).status === 200);
+
+    for (const args of [
+      ...[
+        ['topic', 'get', 'a'],
+        ['topic', 'get', 'a', '--json'],
+        ['topic', 'ls'],
+        ['get', 'a', 'dies'],
+      ],
+      ...[['dead', 'ls'], ['token', 'ls'], ['status'], ['config', 'show']],
+    ]) {
+      const { stdout, stderr } = await dq(...args);
+      seen.push({ where: `dq ${args.join(' ')}`, text: stdout + stderr });
+    }
 
     const hidden = [
       ...Object.values(password),

@@ -6,6 +6,7 @@ import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { type Daemon, openFilesOf, startDaemon } from '../support/daemon.ts';
+import { filesUnder } from '../support/directory.ts';
 import { commandsOf, runDq, runDqProcess } from '../support/run-dq.ts';
 import { temporaryDirectory } from '../support/sqlite-store.ts';
 import { until } from '../support/until.ts';
@@ -144,11 +145,6 @@ it('tokens: made without a daemon, they allow a start for other machines; in for
   expect((await dq(['token', 'rm', 'me', '-y'])).code).toBe(0);
   await everywhere(200);
 
-  for (const [directory, name] of [daemon.dataDir, daemon.logDir].flatMap((path) =>
-    readdirSync(path, { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile())
-      .map((entry) => [entry.parentPath, entry.name] as const),
-  ))
-    for (const secret of [token, admin])
-      expect(readFileSync(join(directory, name), 'latin1').includes(secret.slice(17)), name).toBe(false);
+  for (const { path, text } of filesUnder(daemon.dataDir, daemon.logDir))
+    for (const secret of [token, admin]) expect(text.includes(secret.slice(17)), path).toBe(false);
 });
