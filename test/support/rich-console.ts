@@ -5,7 +5,8 @@
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Browser, BrowserContext, Page } from 'playwright-core';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { openPage } from './browser.ts';
 import { drawn, type Site, startSite } from './console-site.ts';
 import { until } from './until.ts';
 
@@ -39,8 +40,8 @@ export interface RichConsole {
   read(path: string): Promise<unknown>;
   /** paths of every screen in each of its states */
   readonly screens: readonly string[];
-  /** a session for pages: `openPage(browser, url, { storageState })` */
-  readonly storageState: Awaited<ReturnType<BrowserContext['storageState']>>;
+  /** A page with a session of scope admin, at the overview. */
+  open(options?: BrowserContextOptions): Promise<Page>;
 }
 
 /** Nothing listens there. Another port than the mail server's, which topics may not call. */
@@ -161,6 +162,7 @@ export async function startRichConsole(
   }
   const further = await addMore(site);
   const { token } = await post('/v1/tokens', { name: texts.token, scopes: ['admin'] });
+  const storageState = await signIn(browser, url, token);
   const job = (topic: string, name: string) => `/jobs/${topic}/${encodeURIComponent(id + name)}`;
   const under = (path: string, ...rest: string[]) => rest.map((one) => path + one);
   const jobs = {
@@ -195,12 +197,16 @@ export async function startRichConsole(
       const reply = await fetch(daemon.url + path, { headers: { authorization: `Bearer ${token}` } });
       return await reply.json();
     },
-    storageState: await signIn(browser, url, token),
+    async open(options) {
+      const { page } = await openPage(browser, url, { storageState, ...options });
+      await screenIsThere(page);
+      return page;
+    },
   };
 }
 
 /** Also opens the doctor, which runs its checks. */
-async function signIn(browser: Browser, url: string, token: string): Promise<RichConsole['storageState']> {
+async function signIn(browser: Browser, url: string, token: string) {
   const context = await browser.newContext({ locale: 'en-GB' });
   const page = await context.newPage();
   await page.goto(`${url}/doctor`);

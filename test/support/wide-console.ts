@@ -15,7 +15,8 @@ const longWords = 'Closes the orders that are still unpaid, and tells the wareho
   .trim();
 const longName = 'producer-of-the-warehouse-'.repeat(2).slice(0, 50);
 
-async function addLongData({ addTopic, push, change, jobIs }: Site): Promise<readonly string[]> {
+/** Returns the paths of the screens of these texts. */
+export async function addLongData({ addTopic, push, change, jobIs }: Site): Promise<readonly string[]> {
   const path = `/${'a-long-path/'.repeat(40)}?shop=${'x'.repeat(200)}`;
   const settings = { title: longWords, owner: longWords, maxAttempts: 1, concurrency: 8 };
   await addTopic(longTopic, settings, `/502${path}`);
@@ -45,16 +46,8 @@ async function addLongData({ addTopic, push, change, jobIs }: Site): Promise<rea
   ];
 }
 
-interface LongConsole extends RichConsole {
-  /** paths of the screens of the longest texts; `screens` has them too */
-  readonly longScreens: readonly string[];
-  /** A page with a session. */
-  open(locale: string): Promise<Page>;
-}
-
-export async function startLongConsole(): Promise<LongConsole> {
-  let longScreens: readonly string[] = [];
-  const rich = await startRichConsole(
+export function startLongConsole(): Promise<RichConsole> {
+  return startRichConsole(
     {
       title: longWords,
       owner: longWords,
@@ -70,21 +63,8 @@ export async function startLongConsole(): Promise<LongConsole> {
       incident: `Redis does not answer: ${longWords}`,
       label: 'production of all warehouses',
     },
-    async (site) => {
-      longScreens = await addLongData(site);
-      return longScreens;
-    },
+    addLongData,
   );
-  return {
-    ...rich,
-    longScreens,
-    async open(locale) {
-      const { browser, url, storageState } = rich;
-      const { page } = await openPage(browser, url, { locale, storageState, reducedMotion: 'reduce' });
-      await screenIsThere(page);
-      return page;
-    },
-  };
 }
 
 /** Paths of the screens that need no data. */
@@ -96,7 +76,7 @@ export const mainScreens = [
 
 export async function openEmptyConsole(browser: Browser, locale: string): Promise<Page> {
   const daemon = await startDaemon({ console: true });
-  const { page } = await openPage(browser, await daemon.consoleUrl(), { locale, reducedMotion: 'reduce' });
+  const { page } = await openPage(browser, await daemon.consoleUrl(), { locale });
   await screenIsThere(page);
   return page;
 }

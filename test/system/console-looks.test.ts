@@ -25,7 +25,7 @@ const rich = await startRichConsole({
   label: '预发环境',
   token: 'ops',
 });
-const { browser, url, screens, storageState } = rich;
+const { browser, url, screens } = rich;
 
 /** In the other colours only the contrast differs, and Chinese has the same colours. */
 const looks = {
@@ -52,9 +52,7 @@ const cases = (['en-GB', 'zh-CN'] as const).flatMap((locale) =>
 it.each(cases)(
   'every screen, $locale, part $part: no serious fault, fits the window, no text cut off',
   async ({ locale, paths }) => {
-    // Without transitions: a colour half-way has a lower contrast.
-    const { page } = await openPage(browser, url, { locale, storageState, reducedMotion: 'reduce' });
-    await screenIsThere(page);
+    const page = await rich.open({ locale });
     const faults: unknown[] = [];
     for (const path of paths) {
       await look(page, looks[locale][0]);
@@ -173,9 +171,7 @@ it.each([
   'what opens above a screen, $locale $width: no serious fault, fits the window, no text cut off',
   async ({ locale, width }) => {
     const viewport = { width, height: 900 };
-    // Without transitions: a colour half-way has a lower contrast.
-    const options = { locale, viewport, storageState, reducedMotion: 'reduce' } as const;
-    const { page } = await openPage(browser, url, options);
+    const page = await rich.open({ locale, viewport });
     const words = locale === 'zh-CN' ? zh : en;
     const faults: unknown[] = [];
     const examine = async (name: string, within: string) => {
