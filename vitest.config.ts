@@ -19,7 +19,7 @@ const slow = [
   'test/role/{store-maintenance,test-call}.test.ts',
   'test/system/{console,console-jobs,console-screens,console-secrets}.test.ts',
   'test/system/{console-shell,console-system,console-topics,journal-views}.test.ts',
-  'test/system/{alerts,container,crash-loop,dead-requeue,endpoints,first-start,front-door}.test.ts',
+  'test/system/{alerts,container,crash-loop,endpoints,first-start,front-door,left-behind}.test.ts',
   'test/system/import.test.ts',
   'test/system/{mysql,process-death,reload,reload-*,restart}.test.ts',
   'test/system/{secrets,shards,signals,small-profile,start,stop,systemd}.test.ts',
@@ -32,7 +32,7 @@ const slow = [
 const release = [
   'test/conformance/{mutants,random-operations,redis-groups,redis-random,redis-whole}.test.ts',
   'test/role/{intake-bad-input,schedule-zones}.test.ts',
-  'test/fault/{broker-daemon,journal-daemon,redis-groups-daemon}.test.ts',
+  'test/fault/{broker-daemon,journal-daemon,redis-groups-daemon,redis-tls}.test.ts',
   'test/fault/{registry-gone-back,standby,total-queue-stores}.test.ts',
   'test/system/{bench,deb,fuzz-http,hung-names,instances,many-topics,service}.test.ts',
   // Every screen in every size, colour and language; the calls of the page with many jobs

@@ -70,7 +70,7 @@ else {
   const path = join(directory, 'report');
   // The tests have the terminal: what the worlds print follows them.
   let besideText = '';
-  const besides = runSteps(beside, 1, (text) => {
+  const besides = runSteps(beside, beside.length, (text) => {
     besideText += text;
   });
   try {

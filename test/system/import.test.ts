@@ -5,14 +5,13 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { encode } from '@msgpack/msgpack';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { startRedis } from '../../scripts/services/redis.ts';
 import { openPhp } from '../../src/cli/import/php-delayqueue.ts';
 import type { Found } from '../../src/cli/import/source.ts';
 import { SourceMysql } from '../../src/cli/import/source-mysql.ts';
 import { environment, launcher, type RunningDaemon } from '../support/daemon.ts';
 import { type PhpDatabase, type PhpJob, PhpQueue, phpDatabase } from '../support/php-queue.ts';
 import { runDq } from '../support/run-dq.ts';
-import { lacks, mariadb, owned } from '../support/services.ts';
+import { lacks, workerMariadb, workerRedis } from '../support/services.ts';
 import { sharedDaemon } from '../support/shared-daemon.ts';
 import { startSink } from '../support/sink.ts';
 import { temporaryDirectory } from '../support/sqlite-store.ts';
@@ -23,8 +22,8 @@ const inAnHour = () => Math.floor(Date.now() / 1_000) + 3_600;
 const missing = (await lacks('mysql')) || (await lacks('redis'));
 
 describe.skipIf(missing)('dq import', async () => {
-  const server = await owned('file', mariadb());
-  const redis = await owned('file', startRedis());
+  const server = await workerMariadb();
+  const redis = await workerRedis();
   const daemon = await sharedDaemon();
   const place = `127.0.0.1:${redis.port}`;
 
@@ -309,12 +308,12 @@ describe.skipIf(missing)('dq import', async () => {
     expect(sink.arrivals).toHaveLength(2);
   });
 
-  it('kill -9 in the middle of 8,000 jobs: the second run pushes the others, each job once', {
+  it('kill -9 in the middle of 4,000 jobs: the second run pushes the others, each job once', {
     timeout: 300_000,
   }, async () => {
     const { php, database, directory, run } = await setUp();
     const topic = await newTopic();
-    await php.add(many(topic, 8_000, inAnHour()));
+    await php.add(many(topic, 4_000, inAnHour()));
     const source = ['php-delayqueue', '--mysql', database.url, '--only', 'jobs', '--state', 's'];
     const child = spawn(process.execPath, [launcher, 'import', ...source, '-y'], {
       cwd: directory,
@@ -341,11 +340,11 @@ describe.skipIf(missing)('dq import', async () => {
     expect(second.stderr).toMatch(new RegExp(`process ${child.pid} on .* uses s; wait for its end`));
     child.kill('SIGKILL');
     expect(await exited).toEqual([null, 'SIGKILL']);
-    expect(ended()).toBeLessThan(8);
+    expect(ended()).toBeLessThan(4);
     const { code, report } = await run('--only', 'jobs', '--state', 's');
     expect({ code, ...report.jobs }).toMatchObject({ code: 0, kept: 0, unknown: 0 });
-    expect(report.jobs.before + report.jobs.pushed).toBe(8_000);
-    await until('the counters', async () => (await pushedTo(topic)) === 8_000);
+    expect(report.jobs.before + report.jobs.pushed).toBe(4_000);
+    await until('the counters', async () => (await pushedTo(topic)) === 4_000);
   });
 
   it('--move beside a running php-delayqueue: each job is called there or is in dq', async () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { createTopic } from '../support/producing.ts';
-import { lacks, mariadb, owned } from '../support/services.ts';
+import { lacks, owned, workerMariadb } from '../support/services.ts';
 import { switchedDaemon } from '../support/switched-daemon.ts';
 import { until } from '../support/until.ts';
 
@@ -14,8 +14,8 @@ it.skipIf(skips)(
   'a start says what it leaves behind, wherever a user looks, until it is in force again',
   async () => {
     const redis = await owned('test', startRedis({ config: ['appendonly yes'] }));
-    const mysql = await owned('test', mariadb());
-    await mysql.createDatabase('dq');
+    const mysql = await workerMariadb();
+    const url = await mysql.createDatabase('left_behind');
     const daemon = switchedDaemon();
     const { configure, dq, dataDir } = daemon;
     const warnings = async () => (await daemon.now.api('GET', '/readyz')).body.warnings as string[];
@@ -33,7 +33,7 @@ it.skipIf(skips)(
     await dq('stop');
     expect(files()).toEqual(['registry.db']);
 
-    configure({ redis: [`${redis.url}/1`], mysql: { url: mysql.url('dq') } });
+    configure({ redis: [`${redis.url}/1`], mysql: { url } });
     const ofJobs = expect.stringMatching(/^jobs\.db holds 2 jobs, .+ not deliver while `redis` is set; /);
     const ofRegistry = expect.stringMatching(
       /^registry\.db holds 1 topic, 0 tokens, 1 schedule, .+ not in force while `mysql\.url` is set; /,
@@ -67,7 +67,7 @@ it.skipIf(skips)(
     configure({});
     const restarted = await dq('restart');
     expect(restarted.stderr).toMatch(
-      /^dq: warning: the registry was in MySQL 127\.0\.0\.1:\d+\/dq, .+ set it again/m,
+      /^dq: warning: the registry was in MySQL 127\.0\.0\.1:\d+\/left_behind, .+ set it again/m,
     );
     expect(await warnings()).toHaveLength(1);
 
