@@ -7,7 +7,7 @@ import { formatDuration } from '../core/duration.ts';
 import { messageOf } from '../core/errors.ts';
 import { heldText } from '../core/held-topics.ts';
 import { givenUp, givenUpDetail } from '../core/incident.ts';
-import type { Counts, StateCounts, StoreAdmin, StoreHealth, StoreServer } from '../ports/job-store.ts';
+import type { Counts, StoreAdmin, StoreHealth, StoreServer } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
 import type { RoleName } from '../process/messages.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
@@ -263,7 +263,7 @@ export class HealthChecker extends Agent {
     if (monotonicNow() - jobs.since < times.afterMs) return;
     const text = formatDuration(Math.round(lateMs / 1_000) * 1_000);
     const detail = `${jobs.begun}: the oldest was due ${text} ago (topic ${oldest.topic})`;
-    const waiting = waitingIn(stored[oldest.topic]);
+    const waiting = waitingIn(stored, oldest.topic);
     await incidents.begin(jobs.incident, detail, { oldest, waiting });
   }
 
@@ -279,15 +279,18 @@ export class HealthChecker extends Agent {
       .find(({ kind, about }) => kind === incident.kind && about === incident.about);
     const names = new Set([...topics, ...(begun?.oldest === undefined ? [] : [begun.oldest.topic])]);
     const held = this.#uncalledOf([...names])
-      .held.filter((name) => waitingIn(stored[name]) > 0)
-      .map((name) => heldText(name, this.#stateOf(name), waitingIn(stored[name])));
+      .held.filter((name) => waitingIn(stored, name) > 0)
+      .map((name) => heldText(name, this.#stateOf(name), waitingIn(stored, name)));
     return [...(held.length < names.size || held.length === 0 ? [ended] : []), ...held].join('; ');
   }
 }
 
 /** Jobs of a topic that wait for a call. */
-export const waitingIn = (counts: StateCounts | undefined): number =>
-  counts === undefined ? 0 : counts.delayed + counts.ready;
+export function waitingIn(stored: Counts['topics'], topic: string): number {
+  // Not an inherited member: a topic can be called `constructor`.
+  const counts = Object.hasOwn(stored, topic) ? stored[topic] : undefined;
+  return counts === undefined ? 0 : counts.delayed + counts.ready;
+}
 
 function isSameSet(a: readonly string[], b: readonly string[]): boolean {
   const names = new Set(a);

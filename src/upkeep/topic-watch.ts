@@ -229,7 +229,7 @@ export class TopicWatch extends Agent {
       .flatMap((facts) => {
         const origin = this.#calledOrigin(facts.topic);
         const fails = origin !== null && isLive(counts[facts.topic]) && this.#fails(facts, origin);
-        return fails ? [{ ...facts, origin, waiting: waitingIn(counts[facts.topic]) }] : [];
+        return fails ? [{ ...facts, origin, waiting: waitingIn(counts, facts.topic) }] : [];
       })
       .sort((a, b) => b.failuresInRow - a.failuresInRow);
   }
@@ -303,7 +303,7 @@ export class TopicWatch extends Agent {
     const isCalled = (name: string) => topics.isUnreadable(name) || this.#calledOrigin(name) !== null;
     if (missing !== undefined || names.some((name) => isCalled(name) && isLive(counts[name]))) return null;
     const [held] = names
-      .map((name) => ({ name, jobs: waitingIn(counts[name]) }))
+      .map((name) => ({ name, jobs: waitingIn(counts, name) }))
       .filter(({ jobs }) => jobs > 0)
       .sort((a, b) => b.jobs - a.jobs);
     if (held === undefined) return `no job waits for a call of ${about} any more`;
@@ -347,24 +347,24 @@ export class TopicWatch extends Agent {
     const isHeld = (name: string) => (topics.get(name)?.state ?? 'active') !== 'active';
     const open = this.#open('paused').filter(({ about }) => !topics.isUnreadable(about));
     for (const { about } of open) {
-      if (isHeld(about) && (missing !== undefined || waitingIn(counts[about]) > 0)) continue;
+      if (isHeld(about) && (missing !== undefined || waitingIn(counts, about) > 0)) continue;
       const left = topics.get(about) === undefined ? `${about} was removed` : `${about} is no longer paused`;
       await incidents.end(pause(about), isHeld(about) ? `no job of ${about} waits any more` : left);
     }
-    const names = Object.keys(counts).filter((name) => isHeld(name) && waitingIn(counts[name]) > 0);
+    const names = Object.keys(counts).filter((name) => isHeld(name) && waitingIn(counts, name) > 0);
     const now = monotonicNow();
     this.#heldSince = new Map(names.map((name) => [name, this.#heldSince.get(name) ?? now]));
     const held = names
       .filter((name) => now - (this.#heldSince.get(name) ?? now) >= times.pausedMs)
       .filter((name) => !incidents.isOpen(pause(name)))
-      .sort((a, b) => waitingIn(counts[b]) - waitingIn(counts[a]))
+      .sort((a, b) => waitingIn(counts, b) - waitingIn(counts, a))
       .slice(0, Math.max(0, upkeepLimits.pausedTopicsMax - this.#open('paused').length));
     for (const name of held) {
       const found = await oldestDue(store.jobs, name, clock.now() - times.pausedMs);
       const dueMs = clock.now() - (found?.dueAt ?? Number.POSITIVE_INFINITY);
       if (found === null || dueMs < times.pausedMs) continue;
       const oldest = { topic: name, id: found.id, dueAt: found.dueAt };
-      const waiting = waitingIn(counts[name]);
+      const waiting = waitingIn(counts, name);
       const due = formatDuration(Math.round(dueMs / 1_000) * 1_000);
       const detail = `${name} is ${topics.get(name)?.state}: ${jobsText(waiting)}, the oldest was due ${due} ago`;
       await incidents.begin(pause(name), detail, { oldest, waiting });

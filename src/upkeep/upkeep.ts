@@ -300,7 +300,7 @@ function mailersOf(
 /** The delayed and ready jobs of a topic; null: the store does not answer. */
 async function waitingOf(admin: StoreAdmin, topic: string): Promise<number | null> {
   const counts = await admin.countsOf([topic]).catch(() => null);
-  return counts === null ? null : waitingIn(counts.topics[topic]);
+  return counts === null ? null : waitingIn(counts.topics, topic);
 }
 
 /** Marks a shard as cleared in the registry when it holds no job that an earlier shard list placed there.

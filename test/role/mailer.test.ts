@@ -352,6 +352,17 @@ describe('mailer of dead jobs', () => {
     ).toEqual(['4711', '4712']);
   });
 
+  it('mails about a job that was removed, the last one of a topic named as a member of each object', async () => {
+    const rig = await startRig();
+    const smtp = await startSmtpSink();
+    await rig.topic('constructor', url, alertEmails('a@x.org'));
+    await die(rig.store, 'constructor', ['1']);
+    await rig.store.dead.purge({ topic: 'constructor' }, 10);
+    await startMailer(rig, smtp);
+    await until('the mail', () => smtp.mails.length === 1);
+    expect(smtp.mails[0]?.parsed.text).toMatch(/^1 job died at .*; none still waiting\n/);
+  });
+
   it('keeps the window over a restart, even if the dead letter was removed', async () => {
     const { rig, smtp } = await setUp('a@x.org');
     const before = await startMailer(rig, smtp);
