@@ -631,14 +631,6 @@ describe('dq dead', () => {
 });
 
 describe('dq and the daemon', () => {
-  it('token add: warns that the first token ends calls without one', async () => {
-    const add = (name: string) => dq(['token', 'add', name]);
-    const warning = 'dq: warning: it is the first token: from now on dq rejects every call';
-    expect((await add('first')).stderr).toContain(warning);
-    expect((await add('second')).stderr).not.toContain('warning');
-    for (const name of ['first', 'second']) expect((await dq(['token', 'rm', name, '-y'])).code).toBe(0);
-  });
-
   it('--url: works without the data directory; a wrong token exits with 1', async () => {
     expect((await runDq(['topic', 'ls', '--url', daemon.url])).code).toBe(0);
     const rejected = await runDq(['topic', 'ls', '--url', daemon.url, '--token', 'dqk_wrong']);

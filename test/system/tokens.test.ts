@@ -145,6 +145,10 @@ it('tokens: made without a daemon, they allow a start for other machines; in for
   expect((await dq(['token', 'rm', 'me', '-y'])).code).toBe(0);
   await everywhere(200);
 
+  const warning = 'dq: warning: it is the first token: from now on dq rejects every call';
+  expect((await dq(['token', 'add', 'first'])).stderr).toContain(warning);
+  expect((await dq(['token', 'add', 'second'])).stderr).not.toContain('warning');
+
   for (const { path, text } of filesUnder(daemon.dataDir, daemon.logDir))
     for (const secret of [token, admin]) expect(text.includes(secret.slice(17)), path).toBe(false);
 });
