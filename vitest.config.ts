@@ -62,25 +62,23 @@ export default defineConfig(({ mode }) => {
   };
   const settings = {
     pool: 'forks',
+    // A worker has one process: to load the code of dq for each file would take longer than the tests of most.
+    isolate: false,
+    setupFiles: ['./test/support/own-process.ts'],
     // Deadlines, not measurements: a slow or busy machine takes many times as long as a quiet one.
     testTimeout: 300_000,
     hookTimeout: 300_000,
-  } as const;
-  const shared = { isolate: false, setupFiles: ['./test/support/own-process.ts'] };
-  // Pure functions and classes: to start a process for each file would take longer than its tests.
-  const unit = { ...settings, name: 'unit', include: include.unit, ...shared };
+  };
+  const unit = { ...settings, name: 'unit', include: include.unit };
   const listed = mode === 'slow' ? slow : mode === 'release' ? release : null;
   const left = mode === 'main' ? [...slow, ...release] : mode === 'slow' ? release : [];
-  // Roles and stores live in the process of their test: to load their code for each file would take longer than
-  // the tests of most.
   const roles = {
     ...settings,
     name: 'roles',
     include: listed ?? include.roles,
     exclude: [...configDefaults.exclude, ...left, ...include.processes],
-    ...shared,
   };
-  // Each file in its own process: tests start daemons, and a crash of one file must not take others along.
+  // The longest, so they begin: vitest takes the projects by their names.
   const processes = {
     ...settings,
     name: 'processes',
