@@ -645,6 +645,7 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     await moving.calls.begin();
     const told: number[] = [];
     const pushed = moving.store.jobs.push([jobOf('ready'), jobOf('new')], (at) => told.push(at));
+    await until('Redis has answered, before time passes', () => told.length > 0);
     const outcomes = await time.outlast(pushed);
     expect(outcomes).toMatchObject([{ code: 'moving' }, { kind: 'stored' }]);
     expect(told).toEqual([1]);
