@@ -861,7 +861,8 @@ export class Ledger {
     const isUnseen = (verb === 'release' || isLate) && !pull.wasSent;
     if (isUnseen) this.#count(`unseen ${verb}`);
     this.#check(
-      isUnseen || pull.asksFor(verb, verb === 'retry' ? (item.delayMs ?? 0) : null, item.reason),
+      isUnseen ||
+        pull.asksFor(verb, verb === 'retry' ? (item.delayMs ?? 0) : null, item.reason, item.attempt !== null),
       '2 only a client with the text of a lease changes it',
       () => `${verb} of ${key}, token ${item.token}, ${item.reason ?? ''}`,
     );

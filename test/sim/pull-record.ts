@@ -31,13 +31,15 @@ export class PullRecord {
     this.#asked = [...this.#asked, ...asked];
   }
 
-  /** Whether a client asked for this step of the store. `ms` null: the topic decides. */
-  asksFor(verb: PullVerb, ms: number | null, reason = ''): boolean {
+  /** Whether a client asked for this step of the store. `ms` null: the topic decides. `isFailure`: the step
+   *  counts an attempt; a snooze that does waits for the backoff of the topic, and at least as long as asked. */
+  asksFor(verb: PullVerb, ms: number | null, reason = '', isFailure = false): boolean {
+    const isTime = (asked: Asked) =>
+      asked.ms === null ||
+      asked.ms === ms ||
+      (asked.isSnooze === true && isFailure && ms !== null && ms > asked.ms);
     return this.#asked.some(
-      (asked) =>
-        asked.verb === verb &&
-        (asked.ms === null || asked.ms === ms) &&
-        (reason === 'nacked') === asked.isDead,
+      (asked) => asked.verb === verb && isTime(asked) && (reason === 'nacked') === asked.isDead,
     );
   }
 
