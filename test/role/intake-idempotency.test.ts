@@ -65,15 +65,6 @@ describe('the idempotency window', () => {
     });
   });
 
-  it('a cancelled job is not revived by a late repeat', async () => {
-    const { dq } = await withTopic({ idempotency: '10m' });
-    await dq.push('t', '{}', '?id=a&delay=1h');
-    await dq.api('DELETE', '/v1/topics/t/jobs/a');
-    expect(await dq.push('t', '{}', '?id=a&delay=1h')).toMatchObject({
-      body: { state: 'cancelled', duplicate: true },
-    });
-  });
-
   it('a window that dq cannot keep is rejected, and so is one without an id', async () => {
     const { dq } = await withTopic({}, { config: { 'history.retention': 3_600_000 } });
     const wrong = async (query: string) => (await dq.push('t', '{}', query)).body.errors;

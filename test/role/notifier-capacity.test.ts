@@ -1,99 +1,20 @@
 // How topics and notifiers share slots, and when paused, unknown and ailing topics are called.
 import { describe, expect, it } from 'vitest';
-import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { JobStore } from '../../src/ports/job-store.ts';
-import { useJumpingTime } from '../support/jumping-time.ts';
 import { startSink } from '../support/sink.ts';
 import { until } from '../support/until.ts';
-import { between, ids, owner, startRig, startTopic } from './rig.ts';
+import { between, ids, startRig, startTopic } from './rig.ts';
 
 const hang = () => {};
 
 describe('notifier: slots', () => {
-  it('a hanging topic holds half of the slots, then two probes', async () => {
-    const time = useJumpingTime();
-    const rig = await startRig();
-    let most = 0;
-    const hanging = await startSink(() => {
-      most = Math.max(most, hanging.open().length);
-    });
-    const fine = await startSink();
-    await rig.topic('hanging', hanging.url, {
-      timeoutMs: 800,
-      concurrency: 1_000,
-      backoff: { type: 'ladder', stepsMs: [60_000] },
-    });
-    await rig.topic('fine', fine.url, { concurrency: 1_000 });
-    await rig.pushAll('hanging', ids('h', 2_000), { priority: 'high' });
-    await rig.run(createNotifier(rig.context({ config: { 'notifier.slots': 40 } })));
-    await until('half of the slots hang', () => most === 20);
-    await rig.pushAll('fine', ids('f', 200));
-    await until('the others are delivered', () => rig.counted('fine', 'delivered') === 200);
-    expect(hanging.arrivals.length).toBeLessThan(200);
-    await time.passUntil(
-      'the topic is ailing',
-      () => rig.notified().filter(({ reason }) => reason === 'timeout').length >= 30,
-    );
-    await time.passUntil('two probes hang', () => hanging.open().length === notifierLimits.ailingCallsMax);
-    const before = hanging.arrivals.length;
-    await time.passUntil('probing goes on', () => {
-      expect(hanging.open().length).toBeLessThanOrEqual(notifierLimits.ailingCallsMax);
-      return hanging.arrivals.length >= before + 6;
-    });
-    expect(most).toBeLessThanOrEqual(20);
-  });
-
-  it('notifiers share the concurrency by index, the remainder goes to the first', async () => {
-    const rig = await startRig();
-    const sink = await startSink(hang);
-    await rig.topic('three', sink.url, { concurrency: 3, timeoutMs: 60_000 });
-    await rig.topic('one', sink.url, { concurrency: 1, timeoutMs: 60_000 });
-    for (let n = 0; n < 10; n += 1) {
-      await rig.push('three', `a${n}`);
-      await rig.push('one', `b${n}`);
-    }
-    const first = await rig.run(createNotifier(rig.context({ index: 0, count: 2, owner: owner(1) })));
-    const second = await rig.run(createNotifier(rig.context({ index: 1, count: 2, owner: owner(2) })));
-    await until('everything allowed runs', () => sink.open().length === 4);
-    await rig.push('three', 'last');
-    await until(
-      'no more calls run',
-      async () => (await rig.store.jobs.get({ topic: 'three', id: 'last' }))?.state === 'ready',
-    );
-    expect([first.inFlight(), second.inFlight()]).toEqual([3, 1]);
-    expect(sink.open().filter(({ topic }) => topic === 'one')).toHaveLength(1);
-  });
-
   it('a full topic is called again when a call ends, not at the next poll', async () => {
     const { rig } = await startTopic({ concurrency: 1 });
     await rig.pushAll('t', ids('j', 50));
     // Fifty polls would take fifty minutes.
     await rig.run(createNotifier(rig.context({ config: { pollCeiling: 60_000 } })));
     await until('all are delivered', () => rig.counted('t', 'delivered') === 50);
-  });
-});
-
-describe('notifier: leases of topics', () => {
-  it('each topic has the lease of its own timeout', async () => {
-    const rig = await startRig();
-    const sink = await startSink(hang);
-    for (const name of ['a', 'b', 'c']) await rig.topic(name, sink.url, { timeoutMs: 5_000 });
-    await rig.topic('slow', sink.url, { timeoutMs: 60_000 });
-    await rig.topic('quick', sink.url, { timeoutMs: 500 });
-    for (const name of ['a', 'slow', 'quick']) await rig.push(name, 'x');
-    const leases: Record<string, number> = {};
-    const store = between(rig, {
-      async reserve(...asked) {
-        const reserved = await rig.store.jobs.reserve(...asked);
-        for (const { topic, leaseMs } of reserved.jobs) leases[topic] = leaseMs;
-        return reserved;
-      },
-    });
-    await rig.run(createNotifier(rig.context({ store })));
-    // Not by their calls: after a pause of this process the quick one may end before it has arrived.
-    await until('all are reserved', () => Object.keys(leases).length === 3);
-    expect(leases).toEqual({ a: 15_000, slow: 70_000, quick: 10_500 });
   });
 });
 
@@ -208,27 +129,6 @@ describe('notifier: topics', () => {
 });
 
 describe('notifier: beside an older one', () => {
-  it('reserves no job before it takes over', async () => {
-    const { rig } = await startTopic();
-    const asked: number[] = [];
-    const store = between(rig, {
-      reserve: (partition, request) => {
-        asked.push(request.owner.incarnation);
-        return rig.store.jobs.reserve(partition, request);
-      },
-    });
-    const next = await rig.run(createNotifier(rig.context({ store, owner: owner(2), takesOver: true })));
-    await rig.push('t', 'a');
-    const old = await rig.run(createNotifier(rig.context({ store, owner: owner(1) })));
-    await until('the old one has delivered', () => rig.counted('t', 'delivered') === 1);
-    expect(asked).not.toContain(2);
-    await next.takeOver?.();
-    await old.drain(1_000);
-    await rig.push('t', 'b');
-    await until('the new one has delivered', () => rig.counted('t', 'delivered') === 2);
-    expect(asked.at(-1)).toBe(2);
-  });
-
   it('names standby, then draining, as the reason why it calls no job', async () => {
     const { rig, sink } = await startTopic({ answer: hang });
     const reasons = () => rig.ask('capacity', { topic: 't' });

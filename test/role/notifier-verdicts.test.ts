@@ -10,7 +10,6 @@ import { version } from '../../src/core/version.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { TopicDraft } from '../../src/ports/registry.ts';
-import { useJumpingTime } from '../support/jumping-time.ts';
 import { listening } from '../support/listening.ts';
 import { drip, startRawServer } from '../support/raw-server.ts';
 import { selfSigned } from '../support/self-signed.ts';
@@ -128,23 +127,6 @@ describe('notifier: a reply', () => {
     });
   });
 
-  it('in an outage of a gateway deadIf ends the jobs of its code alone', async () => {
-    const rig = await startRig();
-    const sink = await startSink(({ id, attempt: n }, response) => {
-      if (n === 1) response.writeHead(502).end();
-      else if (id.startsWith('bad')) response.end('{"code":"E_ARG"}');
-      else response.end('{"code":0}');
-    });
-    const backoff = { type: 'ladder', stepsMs: [0] } as const;
-    await rig.topic('t', sink.url, { backoff, deadIf: '{res.code}=="E_ARG"', retryIf: '{res.code}!==0' });
-    await rig.run(createNotifier(rig.context()));
-    await rig.pushAll('t', [...ids('bad', 50), ...ids('good', 50)]);
-    await until('all ends', () => rig.counted('t', 'dead') + rig.counted('t', 'delivered') === 100);
-    expect(rig.counted('t', 'dead')).toBe(50);
-    const dead = rig.notified().filter(({ verdict }) => verdict === 'bury');
-    expect(dead.every(({ id, reason }) => String(id).startsWith('bad') && reason === 'dead_rule')).toBe(true);
-  });
-
   it('with dq-again is a snooze: no attempt counts, the endpoint is healthy', async () => {
     const sink = await startSink(status(503, { 'dq-again': '10m' }, 'later'));
     const { rig, line, job } = await attempt(sink.url);
@@ -187,53 +169,6 @@ describe('notifier: a reply', () => {
     expect(job?.attempts).toMatchObject([
       { reason: 'bad_again', detail: 'dq-again: "600" has no unit; write 600s or 600ms' },
     ]);
-  });
-
-  it('that snoozes a job for the 10,000th time is a failed attempt, and the number is stored', async () => {
-    const { rig } = await startTopic({
-      answer: status(200, { 'dq-again': '5s' }),
-      backoff: { type: 'ladder', stepsMs: [60_000] },
-    });
-    await rig.run(createNotifier(rig.context()));
-    await rig.push('t', 'a', { extension: extensionOf({ maxAttempts: 3, again: 9_999 }) });
-    const line = await until('the attempt', () => rig.notified()[0]);
-    expect(line).toMatchObject({ outcome: 'failed', reason: 'again_limit', verdict: 'retry' });
-    await until('the count', () => rig.counted('t', 'retried') === 1);
-    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
-      ...{ failures: 1, extension: extensionOf({ maxAttempts: 3, again: 10_000 }) },
-      attempts: [{ reason: 'again_limit', detail: 'snoozed 10000 times', nextDelayMs: 60_000 }],
-    });
-  });
-
-  it('that snoozes a job beyond its deadline buries it as expired, without an attempt', async () => {
-    const { rig } = await startTopic({ answer: status(200, { 'dq-again': '2h' }) });
-    await rig.run(createNotifier(rig.context()));
-    const deadline = Date.now() + 3_600_000;
-    await rig.push('t', 'a', { extension: extensionOf({ deadline }) });
-    expect(await until('the attempt', () => rig.notified()[0])).toMatchObject({
-      ...{ outcome: 'again', verdict: 'bury', buryReason: 'expired' },
-    });
-    await until('the count', () => rig.counted('t', 'dead') === 1);
-    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
-      ...{ state: 'dead', buryReason: 'expired', failures: 0, attempts: [] },
-    });
-  });
-
-  it('that fails when the attempts are used up buries', async () => {
-    const { rig, sink } = await startTopic({
-      answer: status(500),
-      maxAttempts: 2,
-      backoff: { type: 'ladder', stepsMs: [0] },
-    });
-    await rig.run(createNotifier(rig.context()));
-    await rig.push('t', 'a');
-    const job = await until('burial', async () => {
-      const found = await rig.store.jobs.get({ topic: 't', id: 'a' });
-      return found?.state === 'dead' && found;
-    });
-    expect(job).toMatchObject({ buryReason: 'attempts_exhausted', failures: 2 });
-    expect(sink.arrivals.map((arrival) => arrival.attempt)).toEqual([1, 2]);
-    expect(new Set(sink.arrivals.map((arrival) => arrival.webhookId)).size).toBe(1);
   });
 
   it('is judged by the topic at the end of the attempt', async () => {
@@ -501,62 +436,6 @@ describe('notifier: options of a job', () => {
     await rig.push('t', 'plain');
     await until('the plain one', () => rig.counted('t', 'delivered') === 2);
     expect(sink.arrivals.at(-1)?.headers).not.toHaveProperty('traceparent');
-  });
-
-  it('past its deadline no attempt starts, and none is planned', async () => {
-    const time = useJumpingTime();
-    const rig = await startRig({ clock: time.wall });
-    const sink = await startSink(status(500));
-    await rig.topic('t', sink.url);
-    const now = Date.now();
-    await rig.push('t', 'passed', { extension: extensionOf({ deadline: now + 60_000 }) });
-    await rig.push('t', 'made due', { extension: extensionOf({ deadline: now + 60_000 }) });
-    await rig.push('t', 'soon', {
-      extension: extensionOf({ deadline: now + 600_000, backoff: { type: 'ladder', stepsMs: [3_600_000] } }),
-    });
-    await time.jump(60_000);
-    await rig.store.jobs.reschedule([{ topic: 't', id: 'made due', when: { delayMs: 0 } }]);
-    await rig.run(createNotifier(rig.context()));
-    await until('all are settled', () => rig.notified().length >= 3);
-    const lines = rig
-      .notified()
-      .map(({ id, attempt = 0, verdict, buryReason = '' }) => [...[id, attempt, verdict, buryReason]]);
-    expect(lines.sort()).toEqual([
-      ['made due', 1, 'retry', ''],
-      ['passed', 0, 'bury', 'expired'],
-      ['soon', 1, 'bury', 'expired'],
-    ]);
-    expect(sink.arrivals.map(({ id }) => id).sort()).toEqual(['made due', 'soon']);
-    await until('both are dead', () => rig.counted('t', 'dead') === 2);
-    const { items } = await rig.store.dead.list({}, 10, null);
-    expect(items.map(({ id, buryReason, failures }) => [id, buryReason, failures]).sort()).toEqual([
-      ['passed', 'expired', 0],
-      ['soon', 'expired', 1],
-    ]);
-  });
-
-  it('after a slow answer to a reserve no attempt starts past the deadline', async () => {
-    const time = useJumpingTime();
-    const rig = await startRig({ clock: time.wall });
-    const sink = await startSink();
-    await rig.topic('t', sink.url);
-    await rig.push('t', 'a', { extension: extensionOf({ deadline: time.wall() + 60_000 }) });
-    await time.jump(59_000);
-    let isSlow = true;
-    const store = between(rig, {
-      async reserve(...given) {
-        const reserved = await rig.store.jobs.reserve(...given);
-        if (isSlow && reserved.jobs.length > 0) await time.jump(2_000);
-        isSlow &&= reserved.jobs.length === 0;
-        return reserved;
-      },
-    });
-    await rig.run(createNotifier(rig.context({ store })));
-    await until('it is settled', () => rig.counted('t', 'dead') + rig.counted('t', 'delivered') === 1);
-    expect(isSlow).toBe(false);
-    expect(sink.arrivals).toEqual([]);
-    const { items } = await rig.store.dead.list({}, 10, null);
-    expect(items).toMatchObject([{ id: 'a', buryReason: 'expired', failures: 0 }]);
   });
 
   it('a backlog past its deadline does not delay the jobs behind it', async () => {

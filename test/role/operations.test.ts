@@ -129,20 +129,6 @@ const ended = ({ registry, time }: Bench, id: string) =>
 const kinds = (await lacks('redis')) ? (['sqlite'] as const) : (['sqlite', 'redis'] as const);
 
 describe.each(kinds)('operations on %s', (kind) => {
-  it('requeue: each job that matches, in several steps, counted once', async () => {
-    const bench = await openBench(kind);
-    await die(bench.store, 't', ids('a', 1_200));
-    await die(bench.store, 'u', ids('a', 3));
-    const id = await begin(bench, {});
-    const { calls } = await work(bench);
-    expect(await ended(bench, id)).toMatchObject({
-      ...{ state: 'finished', matched: 1_200, done: 1_200, skipped: 0, failed: 0, problem: null },
-    });
-    expect(calls.requeued).toBe(1_200);
-    expect(await count(bench.store, 't', 'ready')).toBe(1_200);
-    expect(await count(bench.store, 'u', 'dead')).toBe(3);
-  });
-
   it('clear: ends the jobs of a topic in every state, and no others', async () => {
     const bench = await openBench(kind);
     await die(bench.store, 't', ids('dead', 3));
@@ -192,21 +178,6 @@ describe.each(kinds)('operations on %s', (kind) => {
     expect(await count(bench.store, 't', 'dead')).toBe(500);
   });
 
-  it('named ids: a job with another version than the one that was named does not match', async () => {
-    const bench = await openBench(kind);
-    const { jobs } = bench.store;
-    await push(bench.store, 't', ['a', 'b', '__proto__'], 3_600_000);
-    const versionOf = async (id: string) => (await jobs.get({ topic: 't', id }))?.version ?? 0;
-    const read = await Promise.all(['a', 'b', '__proto__'].map(async (id) => [id, await versionOf(id)]));
-    await push(bench.store, 't', ['a'], 3_600_000);
-    const id = await begin(bench, {
-      ...{ kind: 'cancel', ids: ['a', 'b', '__proto__'], versions: Object.fromEntries(read) },
-    });
-    await work(bench);
-    expect(await ended(bench, id)).toMatchObject({ state: 'finished', matched: 2, done: 2, skipped: 0 });
-    expect(await jobs.get({ topic: 't', id: 'a' })).toMatchObject({ state: 'delayed' });
-  });
-
   it('the topics of the caller bound it', async () => {
     const bench = await openBench(kind);
     await die(bench.store, 'a.x', ids('a', 3));
@@ -215,15 +186,6 @@ describe.each(kinds)('operations on %s', (kind) => {
     await work(bench);
     expect(await ended(bench, id)).toMatchObject({ done: 3, matched: 3 });
     expect(await count(bench.store, 'b.x', 'dead')).toBe(3);
-  });
-
-  it('named ids: those that match', async () => {
-    const bench = await openBench(kind);
-    await die(bench.store, 't', ids('a', 5));
-    const id = await begin(bench, { filter: { topic: 't', idCount: 3 }, ids: ['a1', 'a3', 'nope'] });
-    await work(bench);
-    expect(await ended(bench, id)).toMatchObject({ matched: 2, done: 2, skipped: 0 });
-    expect(await count(bench.store, 't', 'dead')).toBe(3);
   });
 
   it('purge, run, reschedule and cancel: no job that came after the start', async () => {

@@ -121,16 +121,6 @@ describe('dq-upkeep', () => {
     return rig.run(createUpkeep(rig.context({ store })));
   };
 
-  it('pushes the job of onDead for a poison job', async () => {
-    const rig = await startRig({ recoverHoldMs: 0 });
-    await almostPoison(rig);
-    await rig.run(createUpkeep(rig.context()));
-    tellDeath(rig);
-    const { json } = await follows(rig, 'dead');
-    expect(json).toMatchObject({ type: 'dq.dead', reason: 'poison', attempt: 0, body: '{"id":"a"}' });
-    expect(await stateOf(rig, 't')).toBe('dead');
-  });
-
   it('buries a poison job whose body is damaged: the job that follows has none', async () => {
     const rig = await startRig({ recoverHoldMs: 0 });
     await almostPoison(rig);

@@ -6,7 +6,6 @@ import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/options.ts';
-import { extensionOf } from '../../src/core/extension.ts';
 import { limits } from '../../src/core/limits.ts';
 import { pullLimits } from '../../src/intake/pull/limits.ts';
 import { pullForClient } from '../../src/intake/pull/pull-for-client.ts';
@@ -205,37 +204,6 @@ describe('a pulled job', () => {
     expect(await job('a')).toMatchObject({ attempt: 1, again: 2, why: { code: 'waits_again' } });
   });
 
-  it('that is snoozed beyond its deadline dies as expired, without an attempt', async () => {
-    await dq.push('report', '{}', '?id=a&deadline=1h');
-    const [{ lease }] = await pull();
-    await act('nack', [lease], { release: true, delay: '2h' });
-    expect(await job('a')).toMatchObject({ state: 'dead', buryReason: 'expired', attempts: [] });
-  });
-
-  it.each([
-    [60_000, 600_000, 'retry_after'],
-    [3_600_000, 3_600_000, 'backoff'],
-  ])('that is snoozed for the 10,000th time has a failed attempt (backoff %i ms)', async (...given) => {
-    const [backoffMs, nextDelayMs, nextBy] = given;
-    await push('a');
-    const { jobs } = dq.store;
-    const [first] = await pull();
-    await act('nack', [first.lease], { release: true, delay: '1s' });
-    await dq.api('POST', '/v1/topics/report/jobs/a/run');
-    const [{ lease }] = await pull();
-    const [, , version, token] = read(lease).parts;
-    const backoff = { type: 'ladder', stepsMs: [backoffMs] } as const;
-    const extension = extensionOf({ again: 9_999, backoff }) as Buffer;
-    await jobs.retry([{ topic: 'report', id: 'a', version, token, delayMs: 0, attempt: null, extension }]);
-    const [last] = await pull();
-    await act('nack', [last.lease], { release: true, delay: '10m' });
-    const failed = { reason: 'again_limit', detail: 'snoozed 10000 times', attempt: 1 };
-    expect(await job('a')).toMatchObject({
-      ...{ state: 'delayed', attempt: 1, again: 10_000, why: { code: 'waits_to_retry' } },
-      attempts: [{ ...failed, nextDelayMs, nextBy }],
-    });
-  });
-
   it('keeps its lease longer when it is extended; a lost lease is not extended', async () => {
     await push('a');
     const [{ lease, leaseUntil }] = await pull('?lease=1s');
@@ -265,24 +233,6 @@ describe('options of a job', () => {
     await dq.api('POST', '/v1/topics/report/jobs/own/requeue');
     const again = await job('own');
     expect(again).toMatchObject({ maxAttempts: 2, backoff: ['1h', '2h'], deadline });
-  });
-
-  it('a nack after which the next attempt would start after the deadline is the end of the job', async () => {
-    await dq.push('report', '1', '?id=late&deadline=30m');
-    await act('nack', [(await pull())[0].lease], { delay: '1h' });
-    expect(await job('late')).toMatchObject({ state: 'dead', buryReason: 'expired', attempt: 1 });
-    expect(dq.counted.get('report dead')).toBe(1);
-  });
-
-  it('past its deadline no client gets a job; a requeue gives it to one', async () => {
-    await dq.push('report', '1', '?id=late&deadline=20ms');
-    await dq.push('report', '2', '?id=good');
-    await until('the deadline to pass', async () => Date.parse((await job('late')).deadline) < Date.now());
-    expect((await pull('?wait=5s')).map(({ id }: { id: string }) => id)).toEqual(['good']);
-    await until('its death', async () => (await job('late')).state === 'dead');
-    expect(await job('late')).toMatchObject({ buryReason: 'expired', attempt: 0 });
-    await dq.api('POST', '/v1/topics/report/jobs/late/requeue');
-    expect(await pull()).toMatchObject([{ id: 'late', attempt: 1 }]);
   });
 
   it('a trace of the push, also of a whole batch, reaches the client; an invalid one is ignored', async () => {
@@ -383,19 +333,6 @@ describe('a client that waits', () => {
 
   it('gets an empty answer at the end of its time', async () => {
     expect(await pull('?wait=100ms')).toEqual([]);
-  });
-
-  it('gets jobs of several topics; 50 clients get 50 different jobs', async () => {
-    await dq.api('POST', '/v1/topics', { topic: 'other', delivery: 'pull' });
-    const all = Array.from({ length: 50 }, () =>
-      dq.api('POST', '/v1/pull', { topics: ['report', 'other'], wait: '60s' }),
-    );
-    for (let n = 0; n < 50; n++) await push(`j${n}`, '1', n % 2 === 0 ? 'report' : 'other');
-    const got = (await Promise.all(all)).flatMap(({ body }) =>
-      body.items.map(({ topic, id }: { topic: string; id: string }) => `${topic}/${id}`),
-    );
-    expect(new Set(got).size).toBe(50);
-    expect(got).toHaveLength(50);
   });
 
   it('does not wait for clients of topics without jobs', async () => {
@@ -623,39 +560,6 @@ describe('clients of one turn', () => {
     expect(asked).toBeLessThan(backlog / 2);
     for (const one of idle) one.cancel();
     await Promise.all(coming);
-  });
-
-  it('a drain waits until jobs without a client are released', async () => {
-    const { jobs } = dq.store;
-    let answer = (): void => {};
-    const answered = new Promise<void>((resolve) => (answer = resolve));
-    let allow = (): void => {};
-    const allowed = new Promise<void>((resolve) => (allow = resolve));
-    let isReleasing = false;
-    const puller = pullerOn({
-      reserve: async (partition, wanted) => {
-        const reserved = await jobs.reserve(partition, wanted);
-        await answered;
-        return reserved;
-      },
-      release: async (leases) => {
-        isReleasing = true;
-        await allowed;
-        return jobs.release(leases);
-      },
-    });
-    await push('a');
-    const waiting = puller.pull({ ...request, waitMs: 60_000, topics: ['report'] });
-    await until('the job is reserved', async () => (await job('a')).state === 'reserved');
-    let isOver = false;
-    const drained = puller.drain(60_000).then(() => (isOver = true));
-    expect(await waiting.jobs).toEqual([]);
-    answer();
-    await until('the job is being released', () => isReleasing);
-    expect(isOver).toBe(false);
-    allow();
-    await drained;
-    expect(await job('a')).toMatchObject({ state: 'ready', attempts: [] });
   });
 });
 

@@ -1,9 +1,8 @@
-// Tests that the instants of schedules become jobs, each once: on a real store and registry, with two
-// processes, and by wrong clocks. Deaths between the steps, and changes of schedules that are due or claimed,
-// are in the simulated worlds (test/sim/ticks.ts).
+// Tests how the instants of schedules become jobs on a real store and registry: by wrong clocks, late ones,
+// and those that cannot be made. That each is made once, also by several processes that die between the steps,
+// is a rule of the simulated worlds (test/sim/ticks.ts).
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { JobKey } from '../../src/core/job.ts';
-import { nextTick } from '../../src/core/schedule.ts';
 import type { ScheduleRecord } from '../../src/core/schedule-record.ts';
 import { tickId } from '../../src/core/tick-id.ts';
 import type { Registry } from '../../src/ports/registry.ts';
@@ -14,7 +13,6 @@ import { until } from '../support/until.ts';
 import { type Rig, startRig } from './rig.ts';
 
 const second = 1_000;
-const iso = (at: number) => new Date(at).toISOString().replace('.000Z', 'Z');
 
 const record = (name: string, more: Partial<ScheduleRecord> = {}): ScheduleRecord => ({
   ...{
@@ -39,26 +37,6 @@ const idsOf = async (rig: Rig) =>
   (await rig.store.jobs.search({ topic: 't' }, 1_000, null)).items.map(({ id }) => id);
 
 describe('the instants of a schedule', () => {
-  it('become one job each, with two processes', async () => {
-    const rig = await startRig();
-    await rig.topic('t', 'http://127.0.0.1:9');
-    const created = Date.now() - 10 * second;
-    for (let n = 0; n < 20; n++)
-      await rig.registry.createSchedule(record(`s${n}`, { createdAt: created }), created + 11 * second);
-    const tickers = await Promise.all([ticking(rig), ticking(rig)]);
-    await until('each has made two jobs', async () => {
-      const all = await rig.registry.schedules('', 100);
-      return all.every(({ madeAt }) => madeAt !== null && madeAt >= created + 12 * second);
-    });
-    // A further instant may be on its way: its job is stored, and not counted yet.
-    await Promise.all(tickers.map((ticker) => ticker.drain(30_000)));
-    const ids = await idsOf(rig);
-    expect(new Set(ids).size).toBe(ids.length);
-    for (let n = 0; n < 20; n++)
-      for (const at of [11, 12]) expect(ids).toContain(`schedule:s${n}:${iso(created + at * second)}`);
-    expect(rig.counted('t', 'pushed')).toBe(ids.length);
-  });
-
   it('end in the turn after one in which the registry did not answer', async () => {
     const rig = await startRig();
     await rig.topic('t', 'http://127.0.0.1:9');
@@ -103,46 +81,6 @@ describe('the instants of a schedule', () => {
     });
     await until('all are checked', () => calls.filter((one) => one === 'page').length === 4);
     expect(calls.join(' ')).toMatch(/^page claim page claim page claim page/);
-  });
-
-  it('are not made again where a push fails after another process has made them', async () => {
-    const rig = await startRig();
-    await rig.topic('t', 'http://127.0.0.1:9');
-    const created = Date.now() - 100 * second;
-    const at = created + 100 * second;
-    await rig.registry.createSchedule(record('s', { everyMs: 100 * second, createdAt: created }), at);
-    const { registry, store } = rig;
-    /** Claims when the claims of so many processes before it have ended. */
-    const behind = (claims: number): Registry => ({
-      ...registry,
-      claimSchedules: (now, end, max) => {
-        const laterMs = claims * upkeepLimits.tickClaimMs;
-        return registry.claimSchedules(now + laterMs, end + laterMs, max);
-      },
-    });
-    let isPushing = false;
-    let fail = (): void => {};
-    const failed = new Promise<void>((resolve) => {
-      fail = resolve;
-    });
-    const push = async () => {
-      isPushing = true;
-      await failed;
-      return [{ kind: 'not_stored', code: 'timeout' } as const];
-    };
-    const slow = new Ticker(rig.context({ store: { ...store, jobs: { ...store.jobs, push } } }));
-    void slow.start();
-    await until('the first process pushes', () => isPushing);
-    const dying = await ticking(rig, { ...behind(1), endTicks: () => new Promise<void>(() => {}) });
-    await until('the second one has made the job', async () => (await idsOf(rig)).length === 1);
-    void dying.drain(0);
-    await store.jobs.cancel([{ topic: 't', id: tickId('s', at) }]);
-    const ended = slow.drain(5_000);
-    fail();
-    await ended;
-    await ticking(rig, behind(2));
-    await until('the instant has ended', async () => ((await registry.schedule('s'))?.nextAt ?? 0) > at);
-    expect(await idsOf(rig)).toEqual([]);
   });
 
   it('are left to others by a process whose machine was suspended after its claim', async () => {
@@ -207,77 +145,6 @@ describe('the instants of a schedule', () => {
     expect(await of('lost')).toMatchObject({ madeAt: null, problem: 'topic gone is not registered' });
   });
 
-  /** Turns the ticker once at each time, and ends the jobs that it makes: the same one again would be stored
-   *  again. Returns the instants of each schedule. */
-  async function walk(rig: Rig, times: readonly number[]): Promise<Record<string, string[]>> {
-    const made: Record<string, string[]> = {};
-    let pushed = 0;
-    for (const at of times) {
-      const clock = { now: () => at, read: async () => at, known: async () => at };
-      const ticker = new Ticker(rig.context({ clock }));
-      await ticker.start();
-      await ticker.drain(5_000);
-      const ids = await idsOf(rig);
-      await rig.store.jobs.cancel(ids.map((id) => ({ topic: 't', id })));
-      for (const id of ids.toSorted()) {
-        const [, name = '', instant = ''] = /^schedule:([^:]+):(.*)$/.exec(id) ?? [];
-        made[name] = [...(made[name] ?? []), instant];
-      }
-      pushed += ids.length;
-      expect(rig.counted('t', 'pushed')).toBe(pushed);
-    }
-    return made;
-  }
-
-  it.each([
-    ['spring', '2026-03-29', ['2026-03-29T01:30:00Z']],
-    ['autumn', '2026-10-25', ['2026-10-25T00:30:00Z']],
-  ])('are made once each over the change of the clock in %s', async (_, day, nightly) => {
-    const rig = await startRig();
-    await rig.topic('t', 'http://127.0.0.1:9');
-    const from = Date.parse(`${day}T00:00:00Z`) - 3_600 * second;
-    const zone = { everyMs: null, timezone: 'Europe/Berlin', createdAt: from };
-    for (const [name, cron] of [
-      ['nightly', '30 2 * * *'],
-      ['hourly', '0 * * * *'],
-      ['halves', '*/30 * * * *'],
-    ] as const) {
-      const one = record(name, { ...zone, cron });
-      await rig.registry.createSchedule(one, nextTick(one, from));
-    }
-    const every = record('every', { everyMs: 1_800 * second, createdAt: from });
-    await rig.registry.createSchedule(every, nextTick(every, from));
-    // Each time twice: by two processes in turn.
-    const tens = Array.from({ length: 29 }, (_, n) => from + n * 600 * second);
-    const made = await walk(
-      rig,
-      tens.flatMap((at) => [at, at + 1]),
-    );
-    const everyHalf = Array.from({ length: 9 }, (_, n) => iso(from + (n + 1) * 1_800 * second));
-    expect(made).toEqual({
-      nightly,
-      hourly: everyHalf.filter((at) => at.endsWith(':00:00Z')),
-      halves: everyHalf,
-      every: everyHalf,
-    });
-  });
-
-  it('are made once each while the clock steps forward and back', async () => {
-    const rig = await startRig();
-    await rig.topic('t', 'http://127.0.0.1:9');
-    const from = Date.UTC(2026, 0, 1);
-    for (const missed of ['skip', 'last'] as const) {
-      const one = record(missed, { everyMs: 60 * second, createdAt: from, missed });
-      await rig.registry.createSchedule(one, nextTick(one, from));
-    }
-    const at = (...minutes: number[]) => minutes.map((minute) => from + minute * 60 * second);
-    const times = at(...[1, 2, 12.4, 3, 4, 12, 13, 14], ...[1, 2, 14, 15]);
-    const made = await walk(rig, times);
-    // 12 stands for 3 to 12. At 3 the clock is right again: the fourth minute is still to come.
-    const instants = at(1, 2, 12, 4, 13, 14, 15).map(iso);
-    expect(made).toEqual({ skip: instants, last: instants });
-  });
-
   it('are made at their times after the clock was 26 hours ahead', async () => {
     const rig = await startRig();
     await rig.topic('t', 'http://127.0.0.1:9');
@@ -316,32 +183,6 @@ describe('the instants of a schedule', () => {
     expect(rig.lines).toContainEqual(
       expect.objectContaining({ kind: 'notice', message: expect.stringContaining('too far ahead') }),
     );
-  });
-
-  it('are not made again after the clock was two days behind, also when their jobs are forgotten', async () => {
-    const rig = await startRig();
-    await rig.topic('t', 'http://127.0.0.1:9');
-    const [created, hour] = [Date.now() - 3_610 * second, 3_600 * second];
-    for (const name of ['used', 'unused'])
-      await rig.registry.createSchedule(
-        record(name, { everyMs: hour, createdAt: name === 'used' ? created : Date.now(), missed: 'last' }),
-        name === 'used' ? created + hour : Date.now() + hour,
-      );
-    const right = [Date.now(), Date.now() + second];
-    const history = { ...rig.store.history, get: async () => null };
-    const walked = async (at: number) => {
-      const clock = { now: () => at, read: async () => at, known: async () => at };
-      const ticker = new Ticker(rig.context({ clock, store: { ...rig.store, history } }));
-      await ticker.start();
-      await ticker.drain(5_000);
-    };
-    await walked(right[0] ?? 0);
-    await rig.store.jobs.cancel([{ topic: 't', id: tickId('used', created + hour) }]);
-    await walked(Date.now() - 48 * hour);
-    expect((await rig.registry.schedule('used'))?.nextAt).toBeLessThan(created);
-    await walked(right[1] ?? 0);
-    expect(await idsOf(rig)).toEqual([]);
-    expect((await rig.registry.schedule('used'))?.nextAt).toBe(created + 2 * hour);
   });
 
   it('of one second fall no further behind than a turn, and one cause is logged once', async () => {

@@ -14,7 +14,7 @@ import { attemptOf } from '../conformance/trial.ts';
 import { testDirectory } from '../support/directory.ts';
 import { useJumpingTime } from '../support/jumping-time.ts';
 import { until } from '../support/until.ts';
-import { between, ids, owner, type Rig, startRig } from './rig.ts';
+import { between, owner, type Rig, startRig } from './rig.ts';
 
 async function startUpkeep(rig: Rig, store = rig.store, logDir = testDirectory()) {
   return rig.run(createUpkeep(rig.context({ store, config: { logDir } })));
@@ -61,30 +61,6 @@ describe('recoverer: leases', () => {
     expect([rig.counted('t', 'retried'), rig.counted('t', 'dead')]).toEqual([1, 1]);
   });
 
-  it('of pulled jobs that are extended between list and settlement go on', async () => {
-    const { time, rig } = await jumping();
-    await rig.topic('t', 'http://127.0.0.1:1/');
-    await rig.push('t', 'a');
-    const [job] = await rig.reserve(1, pullOwner, 100);
-    if (job === undefined) throw new Error('it is ready');
-    let [lists, extended]: [number, unknown] = [0, null];
-    const store = between(rig, {
-      async recover(...args) {
-        const recovered = await rig.store.jobs.recover(...args);
-        if (recovered.pulled !== undefined)
-          [extended] = await rig.store.jobs.extend([{ ...job, leaseMs: 60_000 }]);
-        // Rounds begin when the previous one has settled all.
-        if (extended !== null) lists += 1;
-        return recovered;
-      },
-    });
-    await startUpkeep(rig, store);
-    await time.passUntil('the next round', () => lists >= 2);
-    expect(extended).toMatchObject({ kind: 'extended' });
-    expect(await rig.store.jobs.get(job)).toMatchObject({ state: 'reserved', failures: 0 });
-    expect(await rig.store.jobs.ack([{ ...job, attempt: null }])).toEqual([{ kind: 'acked' }]);
-  });
-
   it('of pulled jobs that expired are released when their topic is unknown', async () => {
     const { time, rig } = await jumping();
     await rig.push('unknown', 'a');
@@ -93,40 +69,6 @@ describe('recoverer: leases', () => {
     const key = { topic: 'unknown', id: 'a' };
     await time.passUntil('it is ready', async () => (await rig.store.jobs.get(key))?.state === 'ready');
     expect(await rig.store.jobs.get(key)).toMatchObject({ strikes: 0, failures: 0, attempts: [] });
-  });
-
-  it('of an exited process are recovered at once; the others stay', async () => {
-    const { time, rig } = await jumping();
-    // More than one call of the store returns.
-    await rig.pushAll('t', ids('a', limits.recoverMax + 20));
-    for (let taken = 0; taken < limits.recoverMax + 20; ) taken += (await reserve(rig, 11)).length;
-    await rig.push('t', 'b');
-    await reserve(rig, 12);
-    await startUpkeep(rig);
-    rig.tell({ kind: 'owner_dead', incarnation: 11 });
-    await time.passUntil('all are ready', async () => {
-      const { topics } = await rig.store.admin.counts();
-      return topics['t']?.ready === limits.recoverMax + 20;
-    });
-    expect(await stateOf(rig, 'b')).toBe('reserved');
-  });
-
-  it('of processes that died unseen are recovered by the list of living ones', async () => {
-    const { time, rig } = await jumping();
-    await rig.push('t', 'a');
-    await reserve(rig, 3);
-    await rig.push('t', 'b');
-    await reserve(rig, 21);
-    await startUpkeep(rig);
-    let answered = 0;
-    await time.passUntil('it is ready', async () => {
-      // A late answer is not used: each question gets one.
-      const asked = questions(rig);
-      if (asked > answered) rig.tell({ kind: 'living', incarnations: [21, 22], processes: [] });
-      answered = asked;
-      return (await stateOf(rig, 'a')) === 'ready';
-    });
-    expect(await stateOf(rig, 'b')).toBe('reserved');
   });
 
   it('are not recovered by an old list; a new one is requested', async () => {
