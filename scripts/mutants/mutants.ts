@@ -87,12 +87,6 @@ const byName: Mutants<Mutant> = {
     by: '',
     test: role('mover', 'moves each job with all its members, and ends when the last lease is over'),
   },
-  'rows-by-number': {
-    file: jobRow,
-    text: 'a.version - b.version ||\n    Number(isEnded(a)) - Number(isEnded(b)) ||\n    a.number',
-    by: 'a.number',
-    test: unit('journal-laws', 'an ack of a version that came back does not hide the newer push'),
-  },
   'removal-without-a-number': {
     file: script('restore'),
     text: "return '\\2' .. struct.pack('>I7', draw())",
@@ -117,32 +111,11 @@ const byName: Mutants<Mutant> = {
     by: 'if (!isOwn || number >= 0) continue;',
     test: healing('a process that stops between store and spool until the healing is over'),
   },
-  'late-changes-not-compared': {
-    file: 'src/journal/ship/recorder.ts',
-    text: 'const late = () => looker.lateOf(changes, marks, isStale());',
-    by: 'const late = () => [];',
-    test: role(
-      'journal-late',
-      'a batch that takes long is compared, also when its process dies after the COMMIT',
-    ),
-  },
   'newer-note-hides-an-older-loss': {
     file: script('shared/frame'),
     text: 'tonumber(known) > note.id or watermark < note.from)',
     by: 'tonumber(known) > note.id)',
     test: role('redis-notes', 'several writers: the note covers the oldest loss'),
-  },
-  'put-without-history': {
-    file: script('restore'),
-    text: 'if ended_version(f) >= row.version then',
-    by: 'if false then',
-    test: role('redis-restore', 'absent, with an entry of the same or a later end: stays ended'),
-  },
-  'put-over-same-end': {
-    file: script('restore'),
-    text: 'if ended_version(f) >= row.version then',
-    by: 'if ended_version(f) > row.version then',
-    test: role('redis-restore', 'absent, with an entry of the same or a later end: stays ended'),
   },
   'put-dead-without-alert': {
     file: script('restore'),
@@ -150,41 +123,17 @@ const byName: Mutants<Mutant> = {
     by: "if not row.is_told then owe_alert(job, '') end",
     test: role('redis-restore', 'absent and dead with a settled alert: is removed when it is old'),
   },
-  'known-not-sent': {
-    file: 'src/store/redis/shard/shard.ts',
-    text: 'this.#received[bucket] ?? 0}',
-    by: '0}',
-    test: role('redis-notes', 'the next write makes the note: from the watermark on'),
-  },
-  'from-is-known': {
-    file: script('shared/healing'),
-    text: 'make_note(watermark, ',
-    by: 'make_note(tonumber(known), ',
-    test: role('redis-notes', 'the next write makes the note: from the watermark on'),
-  },
   'note-below-the-lost-numbers': {
     file: script('shared/healing'),
     text: '  rise_above(lost)\n',
     by: '',
     test: role('redis-notes', 'the note has a number above the lost ones'),
   },
-  'common-watermark': {
-    file: script('shared/frame'),
-    text: "local writer, known = switches:match(' (%S+) (%d+)$')",
-    by: "local writer, known = switches:match(' (%S+) (%d+)$')\nif writer then writer = 'all' end",
-    test: role('redis-notes', 'several writers: the note covers the oldest loss'),
-  },
   'answer-before-sync': {
     file: 'src/journal/record/spool-writer.ts',
     text: 'group.some(({ waitsForSync }) => waitsForSync);',
     by: 'false;',
     test: unit('spool', 'synced: answers after the fdatasync of its record'),
-  },
-  'answer-before-spool': {
-    file: jobs,
-    text: "failureOf(spool, changes, 'jobs.push'),",
-    by: "(void failureOf(spool, changes, 'jobs.push'), null),",
-    test: role('journaled-store', 'push: an answer waits for the spool'),
   },
   'sync-again': {
     file: 'src/journal/record/spool-writer.ts',
@@ -230,12 +179,6 @@ const byName: Mutants<Mutant> = {
     text: 'if not note or note.id ~= tonumber(ARGV[4])',
     by: 'if not note',
     test: role('redis-restore', 'look: makes a note when a writer or a mark has a lower number'),
-  },
-  'reserve-not-held': {
-    file: script('shared/healing'),
-    text: "'hold', digits(us + limits.noteHoldMs * 1000)",
-    by: "'hold', '0'",
-    test: role('redis-notes', 'reserve: nothing while ends are put back, at most 60 s; then as always'),
   },
   'keep-without-row': {
     file: jobs,

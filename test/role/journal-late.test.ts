@@ -1,8 +1,7 @@
 // Tests changes that reach the journal while their partition may be healed: an instance that was cut off, a
 // process that dies in between, and lost replies. Real Redis and MariaDB.
 import { createConnection } from 'mysql2/promise';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { journalLimits } from '../../src/journal/limits.ts';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
 import { Recorder, type RecorderOptions } from '../../src/journal/ship/recorder.ts';
 import type { SpoolDirectory } from '../../src/journal/ship/spool-directory.ts';
@@ -254,39 +253,6 @@ describe.skipIf(isMissing)('late changes', async () => {
     isStarting = false;
     await until('it is healed', one.isHealed);
     expect(isPut).toBe(false);
-  });
-
-  it('a batch that takes long is compared, also when its process dies after the COMMIT', async () => {
-    const journal = opened(await database());
-    const spool = await spooled();
-    let ahead = 0;
-    const now = performance.now.bind(performance);
-    const spy = vi.spyOn(performance, 'now').mockImplementation(() => now() + ahead);
-    onTestFinished(() => spy.mockRestore());
-    let isDead = false;
-    const dying = journalWith(journal, {
-      seen: (self) => (isDead ? new Promise(() => {}) : journal.seen(self)),
-      beginShipped: () => {
-        isDead = true;
-        return new Promise<void>(() => {});
-      },
-    });
-    const looker: RecorderOptions['looker'] = {
-      // Before the transaction, whose own deadlines use this clock.
-      report: async () => {
-        ahead += journalLimits.restoreSeenMs + 1;
-        return new Map();
-      },
-      lateOf: (changes, _reported, isOld) =>
-        isOld ? changes.map(({ place, number }) => ({ place, lowest: number, highest: 0 })) : [],
-      shipped: () => {},
-    };
-    await recorderOn(dying, spool, { looker }).start();
-    await until('its death', () => isDead);
-    expect(await journal.claimRestore(1, 60_000)).toMatchObject({
-      kind: 'shipped',
-      about: changeOf(101).place,
-    });
   });
 
   it('a lost reply to the removal of a position is not taken for a MySQL that went back', async () => {

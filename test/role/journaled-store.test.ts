@@ -87,24 +87,6 @@ describe.skipIf(await lacks('redis'))('a store with a journal', async () => {
     expect(written(spool).map(({ changes }) => changes.map(({ id }) => id))).toEqual([['a', 'b', 'a']]);
   });
 
-  it('push: an answer waits for the spool', async () => {
-    const { trial, spool } = await opened();
-    let synced = () => {};
-    spool.disk = new Promise<void>((resolve) => {
-      synced = resolve;
-    });
-    let isAnswered = false;
-    const pushing = trial.push('a').then(() => {
-      isAnswered = true;
-    });
-    await until('the record', () => spool.writes.length === 1);
-    // The disk is slow: some turns later there is no answer yet.
-    for (let turn = 0; turn < 10; turn += 1) await new Promise(setImmediate);
-    expect(isAnswered).toBe(false);
-    synced();
-    await pushing;
-  });
-
   it('push: a rejected one leaves no record', async () => {
     const { trial, plain, spool } = await opened();
     await plain.push('a', far);

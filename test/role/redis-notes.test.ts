@@ -47,17 +47,6 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', as
     expect(await noteOf(under.raw)).toBeNull();
   });
 
-  it('the next write makes the note: from the watermark on, with a number of its own', async () => {
-    const { under, trial, old, lost } = await wentBack();
-    const next = await trial.push('next');
-    const note = await noteOf(under.raw);
-    expect(note).toMatchObject({ from: old.version, phase: 'ends' });
-    expect(note?.id).toBeGreaterThan(lost.version);
-    expect(next.version).toBeGreaterThan(note?.id ?? Number.NaN);
-    await trial.push('one more');
-    expect(await noteOf(under.raw)).toEqual(note);
-  });
-
   it('the note has a number above the lost ones, also after the clock was set back', async () => {
     const clock = new SteppedClock();
     const { under, trial } = await openedEmpty(server, { writer: '7.1', clock });
@@ -203,19 +192,6 @@ describe.skipIf(await lacks('redis'))('Redis store, a bucket that went back', as
     await trial.jobs.cancel([{ topic: 't', id: 'old' }]);
     expect(await trial.history.forget(-farOffMs, 10)).toEqual({ forgotten: 0, more: false });
     expect(await trial.dead.expire(-farOffMs, 10)).toEqual({ expired: 0, more: false });
-  });
-
-  it('reserve: nothing while ends are put back, at most 60 s; then as always', async () => {
-    const { under, trial } = await wentBack();
-    await trial.push('ready');
-    const asked = async () => (await trial.jobs.reserve(0, trialRequest)).jobs.map(({ id }) => id);
-    expect(await asked()).toEqual([]);
-    const note = await noteOf(under.raw);
-    await under.raw.hset(meta, 'hold', Date.now() * 1_000 - 1);
-    expect(await asked()).toEqual(['ready']);
-    await trial.push('more');
-    await under.raw.hset(meta, 'heal', `${note?.from} ${note?.id} jobs`);
-    expect(await asked()).toEqual(['more']);
   });
 
   it('reserve: nothing while a healing holds the jobs, also after 60 s', async () => {

@@ -118,24 +118,6 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', async () => {
     expect(edited.body).toEqual(newContent.body);
   });
 
-  it('absent, with an entry of the same or a later end: stays ended, and the end is reported', async () => {
-    const { trial, healing } = await opened();
-    const { version } = await trial.push('1');
-    await trial.jobs.cancel([key]);
-    const [outcome] = await healing.put([rowOf(version)]);
-    expect(outcome).toMatchObject({ kind: 'ended', end: 'cancelled' });
-    expect((outcome as { version: number }).version).toBeGreaterThan(version);
-    const job = await trial.reserved('2');
-    await trial.jobs.ack([{ ...job, attempt: null }]);
-    expect(await healing.put([rowOf(job.version, { id: '2' })])).toMatchObject([
-      { kind: 'ended', end: 'done', version: job.version },
-    ]);
-    // A row above the end is put back.
-    expect(await healing.put([rowOf(later(job.version), { id: '2' })])).toMatchObject([{ kind: 'put' }]);
-    expect(await trial.history.get({ topic: 't', id: '2' })).toBeNull();
-    await sound(trial);
-  });
-
   it('absent, and the row has ended: an entry keeps older rows away', async () => {
     const { under, trial, healing } = await opened();
     const { version } = await trial.push('clock');
