@@ -1,5 +1,5 @@
-// Tests when a hold of leases begins and ends, on a stepped clock. That no lease expires during the hold after
-// a start or an outage is a rule of the simulated worlds.
+// Tests when a hold of leases begins and ends, on a stepped clock. That no lease expires during the hold
+// after a start or an outage is a rule of the simulated worlds.
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import { pullOwner } from '../../src/core/job.ts';

@@ -1,6 +1,6 @@
 // Tests how the instants of schedules become jobs on a real store and registry: by wrong clocks, late ones,
-// and those that cannot be made. That each is made once, also by several processes that die between the steps,
-// is a rule of the simulated worlds (test/sim/ticks.ts).
+// and those that cannot be made. That each is made once, also by processes that die between the steps, is a
+// rule of the simulated worlds (test/sim/ticks.ts).
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { JobKey } from '../../src/core/job.ts';
 import type { ScheduleRecord } from '../../src/core/schedule-record.ts';

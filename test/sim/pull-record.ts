@@ -32,7 +32,7 @@ export class PullRecord {
   }
 
   /** Whether a client asked for this step of the store. `ms` null: the topic decides. `isFailure`: the step
-   *  counts an attempt; a snooze that does waits for the backoff of the topic, and at least as long as asked. */
+   *  counts an attempt; a snooze that does waits for the backoff of the topic, at least as long as asked. */
   asksFor(verb: PullVerb, ms: number | null, reason = '', isFailure = false): boolean {
     const isTime = (asked: Asked) =>
       asked.ms === null ||
