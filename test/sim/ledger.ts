@@ -904,7 +904,7 @@ export class Ledger {
     verdicts.failed(entry, lease);
     const maxAttempts = Math.max(...this.#topicsOf(entry).map((topic) => topic.maxAttempts));
     const hasOwnWait = item.ifExpired !== true && pull?.hasOwnWait(item.delayMs ?? 0) === true;
-    if (!hasOwnWait) this.#checkWait(entry, call, item.delayMs ?? 0);
+    if (!hasOwnWait) this.#checkWait(entry, lease, item);
     deadlines.retried(entry, lease, item.delayMs ?? 0, this.steppedAt);
     this.#check(call !== null || pull !== null, '7 a retry follows a call', () => entry.key);
     entry.failures += 1;
@@ -918,17 +918,25 @@ export class Ledger {
     entry.isDueKnown = true;
   }
 
-  /** 1, 3, 5 … units, and at least what the receiver asks for. */
-  #waitOf(entry: Entry, call: CallRecord | null): { readonly leastMs: number; readonly mostMs: number } {
+  /** 1, 3, 5 … units, and at least what the receiver asks for, or the client whose snooze was one too many. */
+  #waitOf(
+    entry: Entry,
+    { call, pull }: LeaseRecord,
+    isExpired: boolean,
+  ): { readonly leastMs: number; readonly mostMs: number } {
     const { verdicts, retryUnitMs } = this.#options;
     const askedMs = verdicts.waitOf(call) ?? (call?.status === 429 ? retryAfterMs : 0);
+    const snoozes = isExpired ? null : pull?.snoozes;
     const leastMs = Math.max((2 * entry.failures + 1) * retryUnitMs, askedMs);
     const jitter = Math.max(...this.#topicsOf(entry).map((topic) => topic.jitter));
-    return { leastMs, mostMs: leastMs * (1 + jitter) + 1 };
+    return {
+      leastMs: Math.max(leastMs, snoozes?.least ?? 0),
+      mostMs: Math.max(leastMs, snoozes?.most ?? 0) * (1 + jitter) + 1,
+    };
   }
 
-  #checkWait(entry: Entry, call: CallRecord | null, delayMs: number): void {
-    const { leastMs, mostMs } = this.#waitOf(entry, call);
+  #checkWait(entry: Entry, lease: LeaseRecord, { delayMs = 0, ifExpired = false }: FinishItem): void {
+    const { leastMs, mostMs } = this.#waitOf(entry, lease, ifExpired);
     this.#check(
       delayMs >= leastMs && delayMs <= mostMs,
       '7 attempts are 1, 3, 5 … units apart',
@@ -961,8 +969,11 @@ export class Ledger {
   #expired(entry: Entry, lease: LeaseRecord, item: FinishItem): void {
     const { call, pull } = lease;
     const ownMs = pull?.longestWait ?? 0;
-    const snoozeMs = this.#options.verdicts.waitOf(call) ?? pull?.longestSnooze ?? null;
-    const waitMs = item.attempt === null ? snoozeMs : Math.max(ownMs, this.#waitOf(entry, call).mostMs);
+    const snoozeMs = this.#options.verdicts.waitOf(call) ?? pull?.snoozes?.most ?? null;
+    const waitMs =
+      item.attempt === null
+        ? snoozeMs
+        : Math.max(ownMs, this.#waitOf(entry, lease, item.ifExpired === true).mostMs);
     this.#options.deadlines.expired(entry, lease, waitMs, this.steppedAt);
   }
 

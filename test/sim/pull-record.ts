@@ -52,10 +52,12 @@ export class PullRecord {
     return this.#asked.some((asked) => asked.isSnooze === true && asked.ms === ms);
   }
 
-  /** null: no client asked for one */
-  get longestSnooze(): number | null {
-    const waits = this.#asked.flatMap(({ isSnooze, ms }) => (isSnooze === true ? [ms ?? 0] : []));
-    return waits.length === 0 ? null : Math.max(...waits);
+  /** ms, of the releases with a wait; null: no client asked for one. `least` 0: a client sent a nack, too */
+  get snoozes(): { readonly least: number; readonly most: number } | null {
+    const asked = this.#asked.filter(({ verb }) => verb === 'retry');
+    const waits = asked.flatMap(({ isSnooze, ms }) => (isSnooze === true ? [ms ?? 0] : []));
+    if (waits.length === 0) return null;
+    return { least: waits.length < asked.length ? 0 : Math.min(...waits), most: Math.max(...waits) };
   }
 
   /** The wait to the next attempt is that of a client. */

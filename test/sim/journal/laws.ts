@@ -86,6 +86,8 @@ export class JournalLaws {
   readonly #options: JournalLawsOptions;
   /** by key */
   readonly #newest = new Map<string, Newest>();
+  /** by key: no version of the journal's jobs of that id compares with it */
+  readonly #arrived = new Map<string, Version>();
   readonly #losses: readonly Losses[];
   /** A healing went on without the latest changes of an instance. */
   #hasGivenUp = false;
@@ -143,6 +145,11 @@ export class JournalLaws {
       (version === known.version && (isEnded || !known.isEnded));
     const newest = isNewer ? { version, isEnded, origin } : known;
     this.#newest.set(key, { ...newest, endedOrigin, pushedOrigin });
+  }
+
+  /** A job of the jobs.db of one instance, whose id other instances gave to jobs that have ended since. */
+  arrived(key: string, version: Version): void {
+    this.#arrived.set(key, version);
   }
 
   /** The answer to a client: `version` of the job now, or of the one that it ended. */
@@ -265,7 +272,7 @@ export class JournalLaws {
     }
     if (beforeNote === null || this.#hasGivenUp) return;
     const newest = beforeNote.get(name);
-    if (newest === undefined) return;
+    if (newest === undefined || this.#arrived.get(name) === version) return;
     this.counts['judged reserves'] += 1;
     const isOver = version < newest.version || (version === newest.version && newest.isEnded);
     judge.check(
@@ -295,7 +302,10 @@ export class JournalLaws {
       const entry = ledger.entries.get(key);
       if (isEnded)
         judge.check(
-          entry === undefined || entry.version > version || this.#hasGivenUp,
+          entry === undefined ||
+            entry.version > version ||
+            entry.version === this.#arrived.get(key) ||
+            this.#hasGivenUp,
           'journal: no ended job is stored after the healing',
           () => `${key}: version ${entry?.version}, ended up to ${version}`,
         );

@@ -69,6 +69,8 @@ export class LeftJobs implements Work {
   readonly #ended = new Map<string, number>();
   /** tags of pushes that jobs.db took: until they arrive, the ledger of the first shard has them */
   readonly #pushed = new Set<string>();
+  /** of the jobs that are or were in jobs.db */
+  readonly #versions = new Set<number>();
   /** by key: the version that jobs.db forgot last */
   readonly #forgotten = new Map<string, number>();
   readonly #rows: () => readonly unknown[][];
@@ -97,6 +99,7 @@ export class LeftJobs implements Work {
     );
     this.#fill(loop.stream('left jobs'), loop.stream('left ends'));
     this.#left = [...this.#stored().values()];
+    for (const { version } of this.#left) this.#versions.add(version);
     this.counts['left jobs'] = this.#left.length;
     const listener: LedgerListener = {
       pushed: (entry, old) => {
@@ -209,6 +212,7 @@ export class LeftJobs implements Work {
         for (const each of ledger.all) each.knows(tag, Buffer.from(body));
         ledger.first.stored.set(tag, version);
         this.#pushed.add(tag);
+        this.#versions.add(version);
       });
     };
     /** The outcome job of an end arrives as a pushed one. */
@@ -321,6 +325,8 @@ export class LeftJobs implements Work {
     const ended = this.#ended.get(key) ?? 0;
     const { judge, ledger } = this.#scene;
     if (this.#pushed.has(tag) && !ledger.first.entries.has(key)) ledger.first.stored.delete(tag);
+    if (!this.#options.isAlone && this.#versions.has(version))
+      this.#scene.journal?.laws.arrived(key, version);
     judge.check(
       ended < version || ledger.losses > 0,
       '15 a job that has ended does not arrive',
