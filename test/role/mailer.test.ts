@@ -363,25 +363,6 @@ describe('mailer of dead jobs', () => {
     expect(smtp.mails[0]?.parsed.text).toMatch(/^1 job died at .*; none still waiting\n/);
   });
 
-  it('keeps the window over a restart, even if the dead letter was removed', async () => {
-    const { rig, smtp } = await setUp('a@x.org');
-    const before = await startMailer(rig, smtp);
-    await die(rig.store, 't', ['1']);
-    await until('all alerts are settled', () => allSent(rig.store));
-    await before.drain(1_000);
-    await rig.store.dead.requeue({ topic: 't' }, 10);
-    await rig.store.admin.purgeTopic('t', 10);
-    await die(rig.store, 't', ['2']);
-    await startMailer(rig, smtp);
-    await die(rig.store, 'u', ['sign of life']);
-    await until(
-      'the other topic is settled',
-      async () => (await states(rig.store)).includes('sign of life nobody'), // check-words: data
-    );
-    expect(smtp.mails).toHaveLength(1);
-    expect(await states(rig.store)).toContain('2 owed');
-  });
-
   it('backs off for all topics while the mail server fails', async () => {
     const { rig, smtp } = await setUp('a@x.org');
     let patience = 3;
@@ -394,56 +375,6 @@ describe('mailer of dead jobs', () => {
     expect(failed.map(({ retryMs }) => retryMs)).toEqual([100, 200, 400]);
     expect(rig.lines.some(({ message }) => message === 'mailer: mails are sent again')).toBe(true);
     expect(smtp.mails).toHaveLength(2);
-  });
-
-  it('backs off after a 4xx and delays no other topic', async () => {
-    const { time, rig, smtp } = await setUp('late@x.org');
-    await rig.topic('u', url, alertEmails('a@x.org'));
-    let patience = 3;
-    const tries = () => smtp.asked.filter((address) => address === 'late@x.org').length;
-    smtp.judgeAddress((address) => (address === 'late@x.org' && patience-- > 0 ? 450 : null));
-    const slow = { ...quick, mailBackoff: { min: windowMs, max: windowMs } };
-    await startMailer(rig, smtp, {}, rig.store, slow);
-    await die(rig.store, 't', ['1']);
-    await until('the first try', () => tries() === 1);
-    await die(rig.store, 'u', ['2']);
-    await until('the other gets its mail', () => smtp.mails.some(({ to }) => to[0] === 'a@x.org'));
-    for (let n = 2; n <= 4; n += 1) {
-      expect(tries()).toBe(n - 1);
-      await time.jump(windowMs);
-      await until('the next try', () => tries() === n);
-      await until('its answer', async () => !(await states(rig.store)).includes('1 claimed'));
-    }
-    expect(await allSent(rig.store)).toBe(true);
-    expect(smtp.mails.filter(({ to }) => to[0] === 'late@x.org')).toHaveLength(1);
-  });
-
-  it('serves other topics although the server hangs up at one', async () => {
-    const { rig, smtp } = await setUp('trap@x.org');
-    await rig.topic('u', url, alertEmails('a@x.org'));
-    smtp.judgeAddress((address) => (address === 'trap@x.org' ? 'cut' : null));
-    // The topic that has waited longest would always be the first.
-    await die(rig.store, 't', ['1']);
-    await die(rig.store, 'u', ['2']);
-    await startMailer(rig, smtp);
-    await until('the other gets its mail', () => smtp.mails.some(({ to }) => to[0] === 'a@x.org'));
-    const tries = smtp.asked.length;
-    await until('it is tried again', () => smtp.asked.length > tries + 1);
-    expect(await states(rig.store)).toContain('2 sent');
-    expect(await states(rig.store)).not.toContain('1 sent');
-  });
-
-  it('serves other addresses although the server hangs up at one', async () => {
-    const { rig, smtp } = await setUp('trap@x.org', 'a@x.org', 'b@x.org');
-    let trapped = true;
-    smtp.judgeAddress((address) => (trapped && address === 'trap@x.org' ? 'cut' : null));
-    await startMailer(rig, smtp, { 'alerts.emails': ['ops@x.org'] });
-    await die(rig.store, 't', ['1']);
-    await until('the others get their mail', () => smtp.mails.length >= 3);
-    expect(await allSent(rig.store)).toBe(false);
-    trapped = false;
-    await until('all alerts are settled', () => allSent(rig.store));
-    expect(smtp.mails.flatMap(({ to }) => to).sort()).toEqual(words`a@x.org b@x.org ops@x.org trap@x.org`);
   });
 
   it('serves other topics although the addresses of one cannot be read', async () => {
