@@ -9,7 +9,7 @@ import type { PushJob } from '../../src/ports/job-store.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { shardServers } from '../../src/store/redis/shard/shard-servers.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
-import { recordCleared, removeShard } from '../../src/use-cases/change-shards.ts';
+import { removeShard } from '../../src/use-cases/change-shards.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';
 import { lacks, owned } from '../support/services.ts';
 import { emptied, listOf, openShards, shardOf } from '../support/shards.ts';
@@ -49,39 +49,6 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     servers = await Promise.all([0, 1, 2].map(() => owned('file', startRedis())));
   });
 
-  it('an id that two processes push by different lists lives once, and each finds it', async () => {
-    await emptied(servers);
-    const [a, b, c] = servers as [RedisServer, RedisServer, RedisServer];
-    const listed = { list: listOf([a, b]) };
-    const [older, newer] = await Promise.all([openShards(listed), openShards(listed)]);
-    listed.list = withShard(listed.list, shardOf(c, 'c'));
-    newer.apply(listed.list);
-    const ids = Array.from({ length: 300 }, (_, i) => `job-${i}`);
-    const pushes = (body: string) => ids.map((id) => jobOf(id, body, 3_600_000));
-    // The newer list first, so that the older one meets shards with a newer one; then both at once.
-    expect(new Set((await newer.store.jobs.push(pushes('1'))).map(({ kind }) => kind))).toEqual(
-      new Set(['stored']),
-    );
-    expect(older.list.number).toBe(1);
-    const outcomes = await older.store.jobs.push(pushes('2'));
-    expect(outcomes.filter((outcome) => outcome.kind !== 'stored' || !outcome.replaced)).toEqual([]);
-    expect(older.list.number).toBe(2);
-    const states = async () => (await newer.store.admin.counts()).topics[topic];
-    expect(await states()).toEqual({ delayed: 300, ready: 0, reserved: 0, dead: 0 });
-
-    listed.list = draining(listed.list, 'c'.repeat(16));
-    newer.apply(listed.list);
-    await Promise.all([newer.store.jobs.push(pushes('3')), older.store.jobs.push(pushes('4'))]);
-    expect(await states()).toEqual({ delayed: 300, ready: 0, reserved: 0, dead: 0 });
-    // Placed by the newest list alone, at homes that the older one knows too.
-    const fresh = ids.map((id) => jobOf(`new-${id}`, '5', 3_600_000));
-    await newer.store.jobs.push(fresh);
-    expect((await older.store.jobs.cancel(fresh)).map(({ kind }) => kind)).toEqual(
-      fresh.map(() => 'cancelled'),
-    );
-    await Promise.all([older.close(), newer.close()]);
-  });
-
   it('a push with a window finds the last end at an earlier home, and no end beside a live job', async () => {
     await emptied(servers);
     const [a, b] = servers as [RedisServer, RedisServer];
@@ -119,47 +86,6 @@ describe.skipIf(await lacks('redis'))('shards that change under load', () => {
     site.apply(withShard(site.list, shardOf(b, 'b')));
     const [added] = jobs.partitions().filter((partition) => !before.includes(partition));
     expect(await jobs.recover(added ?? -1, 10)).toMatchObject({ returned: 0, more: false });
-    await site.close();
-  });
-
-  it('an earlier list is removed when no job that it placed lives', async () => {
-    await emptied(servers);
-    const [a, b, c] = servers as [RedisServer, RedisServer, RedisServer];
-    const directory = temporaryDirectory();
-    onTestFinished(() => directory.remove());
-    const registry = await openRegistryDb(join(directory.path, 'registry.db'));
-    onTestFinished(() => registry.close());
-    const listed = { list: listOf([a, b]) };
-    const site = await openShards(listed);
-    const refresh = async () => site.apply((await registry.shards(-1)).list ?? listed.list);
-    await registry.writeShards(listed.list, 0);
-    const ids = Array.from({ length: 700 }, (_, i) => `job-${i}`);
-    await site.store.jobs.push(ids.map((id) => jobOf(id, 'x', 3_600_000)));
-    const three = withShard(listed.list, shardOf(c, 'c'));
-    await registry.writeShards(three, (await registry.shards(-1)).revision);
-    await refresh();
-    const servers3 = shardServers(site, serverOptions());
-    const settle = () => recordCleared({ registry, servers: servers3, refresh });
-
-    const displaced = ids.filter((id) => placesOf(three, { topic, id }).home === 'c'.repeat(16));
-    expect(await settle()).toEqual([]);
-    const [kept, ...gone] = displaced.map((id) => ({ topic, id }));
-    await site.store.jobs.cancel(gone);
-    const holder = placesOf(three, kept as { topic: string; id: string }).earlier;
-    expect(await settle()).toEqual(['a'.repeat(16), 'b'.repeat(16)].filter((id) => !holder.includes(id)));
-    // The remaining job is still found, and stays where it is.
-    expect(await site.store.jobs.push([jobOf(kept?.id ?? '', 'y', 3_600_000)])).toMatchObject([
-      { kind: 'stored', replaced: true },
-    ]);
-    expect(site.list.earlier).toHaveLength(1);
-    await site.store.jobs.cancel([kept as { topic: string; id: string }]);
-    expect(await settle()).toEqual(holder);
-    expect(site.list.earlier).toEqual([]);
-    // Now an unavailable earlier home affects no other id.
-    await (holder[0]?.startsWith('a') ? a : b).process.freeze();
-    const outcomes = await site.store.jobs.push(displaced.map((id) => jobOf(id, 'z', 3_600_000)));
-    (holder[0]?.startsWith('a') ? a : b).process.thaw();
-    expect(new Set(outcomes.map(({ kind }) => kind))).toEqual(new Set(['stored']));
     await site.close();
   });
 

@@ -169,30 +169,6 @@ describe('GET /v1/attempts and GET /v1/endpoints', () => {
     expect((await get()).items[0].state).toBe('probing');
   });
 
-  it('failures in a row are those of one topic after the last success at any notifier', async () => {
-    const topics = ['order.close', 'pay.check'];
-    const own = [
-      { ...failing, failuresInRow: 40, since: 1, lastFailuresAt: [4, 5, 6] },
-      { ...failing, delivered: 9, lastSuccessAt: 7 },
-    ];
-    const other = { ...failing, topic: 'pay.check', failuresInRow: 2, since: 1, lastFailuresAt: [1, 2] };
-    const dq = await startIntake({
-      onSend: (message, answer) => {
-        if (message.kind !== 'ask') return;
-        const { call, question } = message;
-        const says = (n: number) => (question.name === 'failures' ? [own[n], other] : [{ ...part, topics }]);
-        answer({
-          kind: 'answers',
-          call,
-          answers: [0, 1].map((n) => ({ process: `n${n}`, answer: says(n) })),
-        });
-      },
-    });
-    expect((await dq.api('GET', '/v1/endpoints')).body.items).toMatchObject([
-      { topics, failuresInRow: 4, state: 'failing' },
-    ]);
-  });
-
   it('are unavailable where no process answers, and reject bad filters', async () => {
     const dq = await start(() => null);
     for (const path of ['/v1/attempts', '/v1/endpoints'])

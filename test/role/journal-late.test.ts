@@ -67,49 +67,6 @@ describe.skipIf(isMissing)('late changes', async () => {
     return spool;
   };
 
-  it.each([
-    ['Redis', true],
-    ['MySQL', false],
-  ])(
-    'an instance was cut off from both during a healing, and %s answers it first',
-    async (_name, isRedisFirst) => {
-      await server.ask('FLUSHALL');
-      const parsed = await database();
-      const one = await journalInstance(server, parsed, 1, { barrierMs: 500 });
-      const two = await journalInstance(server, parsed, 2, { barrierMs: 500 });
-      const { healing } = two;
-      await until('both have looked', () => one.looker.hasSeenAll && two.looker.hasSeenAll);
-      const { look } = healing;
-      const db: JournalDb = two.journal.db;
-      const real = { seen: db.seen.bind(db), ship: db.ship.bind(db), claimRestore: db.claimRestore.bind(db) };
-      const no = () => Promise.reject(away);
-      Object.assign(healing, { look: no });
-      Object.assign(db, { seen: no, ship: no, claimRestore: no });
-      // Accepted and in the spool of two; not shipped.
-      const [pushed] = await two.store.jobs.push([jobOf('late', { when: { delayMs: farOffMs } })]);
-      expect(pushed?.kind).toBe('stored');
-      await server.ask('FLUSHALL');
-      await until('one has healed', one.isHealed);
-      const seesLoss = () => (two.looker.lastLossAt([...two.looker.partitions.keys()][0] ?? '') ?? 0) > 0;
-      const isShipped = async () => (await db.rows([{ topic: 't', id: 'late' }])).length > 0;
-      if (isRedisFirst) {
-        Object.assign(healing, { look });
-        await until('two sees the loss', seesLoss);
-        Object.assign(db, real);
-        await until('the row', isShipped);
-      } else {
-        Object.assign(db, real);
-        await until('the row', isShipped);
-        Object.assign(healing, { look });
-        await until('two sees the loss', seesLoss);
-      }
-      await until(
-        'the job',
-        async () => (await one.under.store.jobs.get({ topic: 't', id: 'late' })) !== null,
-      );
-    },
-  );
-
   it('rows that were read before a loss and a healing are not put after it', async () => {
     await server.ask('FLUSHALL');
     const parsed = await database();

@@ -210,19 +210,6 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     expect(new Set(named)).toEqual(new Set([why]));
   });
 
-  it('a lease of a pull client that fails makes the job wait, and move', async () => {
-    const { time, under, moving, mover, lease } = await opened();
-    await moving.calls.begin();
-    await mover.start();
-    const retry = { ...lease, isPulled: true, delayMs: farOffMs, attempt: attemptOf(lease) };
-    expect(await moving.store.jobs.retry([retry])).toEqual([{ kind: 'retried' }]);
-    await ends(time, moving);
-    expect(await under.store.jobs.get(keyOf(leased))).toMatchObject({
-      ...{ state: 'delayed', version: lease.version, origin: lease.origin, failures: 1 },
-      attempts: [attemptOf(lease)],
-    });
-  });
-
   it('jobs.db delivers nothing, takes no new id, and changes only reserved jobs', async () => {
     const { source } = await opened();
     const { jobs, dead, admin } = source.client.store;
@@ -255,34 +242,6 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     ]);
     expect(await jobs.get(keyOf('moved'))).toMatchObject({ state: 'delayed' });
     expect(await under.store.jobs.get(keyOf('ready'))).toBeNull();
-  });
-
-  it('a change of a job that has not arrived finds it, and the mover does not undo it', async () => {
-    const { time, under, moving, mover, arrivals, lease } = await opened({ keepHistory: false });
-    const { move } = await moving.calls.begin();
-    const { jobs } = moving.store;
-    const first = await moving.calls.page(null);
-    await open(arrivals, move);
-    expect(await jobs.cancel([keyOf('ready')])).toEqual([{ kind: 'cancelled', inFlight: false }]);
-    expect(await jobs.get(keyOf('ready'))).toBeNull();
-    expect(await jobs.push([jobOf('retried', { mode: 'keep' })])).toMatchObject([
-      { kind: 'kept', state: 'delayed' },
-    ]);
-    expect(await jobs.requeue([keyOf('dead')])).toMatchObject([{ kind: 'requeued' }]);
-    expect(await jobs.push([jobOf(leased), jobOf('moved')])).toMatchObject([
-      { kind: 'stored', replaced: true, inFlight: true },
-      { kind: 'stored', replaced: true, inFlight: false },
-    ]);
-    expect(await jobs.ack([{ ...lease, isPulled: true, attempt: null }])).toEqual([{ kind: 'lease_lost' }]);
-    const changed = await Promise.all(['dead', 'moved'].map((id) => under.store.jobs.get(keyOf(id))));
-    await mover.start();
-    await ends(time, moving);
-    expect(await jobs.get(keyOf('ready'))).toBeNull();
-    expect(await Promise.all(['dead', 'moved'].map((id) => under.store.jobs.get(keyOf(id))))).toEqual(
-      changed,
-    );
-    expect(await under.store.jobs.get(keyOf(leased))).toMatchObject({ state: 'ready', failures: 0 });
-    expect(first.jobs.map(({ id }) => id)).toEqual(['ready']);
   });
 
   it('an edit of a job that has not arrived finds it, and the mover brings no older body', async () => {
@@ -701,16 +660,6 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
       },
     };
   }
-
-  it('a job that has ended by the journal is not put on a server that was emptied', async () => {
-    const { moving, time, under, lease, ended, empty, healed } = await openedOnce();
-    ended();
-    await empty();
-    await healed();
-    await ends(time, moving, lease);
-    expect(await under.store.jobs.get(keyOf('ready'))).toBeNull();
-    expect(await under.store.jobs.get(keyOf('moved'))).not.toBeNull();
-  });
 
   it('a move is not opened on an emptied server before its healing, which brings the ends', async () => {
     const { moving, mover, time, under, lease, ended, empty, healed } = await openedOnce();

@@ -108,14 +108,6 @@ describe('notifier: a reply', () => {
     await until('the count', () => rig.counted('t', 'retried') === 1);
   });
 
-  it('of 410 buries at once', async () => {
-    const sink = await startSink(status(410));
-    const { rig, line, job } = await attempt(sink.url);
-    expect(line).toMatchObject({ reason: 'status', verdict: 'bury', buryReason: 'gone' });
-    expect(job).toMatchObject({ state: 'dead', buryReason: 'gone', failures: 1 });
-    await until('the count', () => rig.counted('t', 'dead') === 1);
-  });
-
   it('for which deadIf is true buries at its first attempt', async () => {
     const sink = await startSink(status(200, {}, '{"code":"E_ARG"}'));
     const dead = { buryReason: 'dead_rule', reason: 'dead_rule' };
@@ -160,15 +152,6 @@ describe('notifier: a reply', () => {
       ['1', '2'],
     ]);
     expect(new Set(sink.arrivals.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
-  });
-
-  it('with an unreadable dq-again is a failed attempt that says what to write', async () => {
-    const sink = await startSink(status(200, { 'dq-again': '600' }, '{}'));
-    const { line, job } = await attempt(sink.url);
-    expect(line).toMatchObject({ reason: 'bad_again', verdict: 'retry' });
-    expect(job?.attempts).toMatchObject([
-      { reason: 'bad_again', detail: 'dq-again: "600" has no unit; write 600s or 600ms' },
-    ]);
   });
 
   it('is judged by the topic at the end of the attempt', async () => {
@@ -220,12 +203,6 @@ describe('notifier: a reply', () => {
     expect(line).toMatchObject({ reason: 'reply_too_large', status: 200 });
     expect(isDone).toBe(true);
     expect(server.open.size).toBe(1);
-  });
-
-  it('beyond 64 KiB, with a rule on the status: the rule decides', async () => {
-    const sink = await startSink(status(200, {}, 'x'.repeat(200 * 1024)));
-    const { line } = await attempt(sink.url, { retryIf: '{status}==200' });
-    expect(line).toMatchObject({ reason: 'rule' });
   });
 
   it('without an end fails the attempt as timeout, and its connection closes', async () => {

@@ -15,14 +15,7 @@ import { StoreError } from '../../src/ports/store-error.ts';
 import { StoreClock } from '../../src/process/store-clock.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
-import {
-  pullsWait,
-  removeTokens,
-  startIntake,
-  type TestIntake,
-  tokenFor,
-  withJobs,
-} from '../support/intake.ts';
+import { pullsWait, removeTokens, startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
 import { problem } from '../support/problem.ts';
 import { openSocketsTo } from '../support/sockets.ts';
 import { until } from '../support/until.ts';
@@ -395,29 +388,6 @@ describe('a client that waits', () => {
 describe('a client that leaves', () => {
   const pullOf = (query: string) =>
     `POST /v1/topics/report/pull?${query} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 0\r\n\r\n`;
-
-  it('before the store answers: its jobs are ready at once', async () => {
-    let leave = (): void => {};
-    dq = await startIntake({
-      store: withJobs((real) => ({
-        reserve: async (...args) => {
-          const reserved = await real.reserve(...args);
-          // dq has the jobs in the turn in which the end of the connection arrives.
-          if (reserved.jobs.length > 0) leave();
-          return reserved;
-        },
-      })),
-    });
-    await dq.api('POST', '/v1/topics', { topic: 'report', delivery: 'pull' });
-    const raw = dq.open();
-    raw.send(pullOf('wait=60s'));
-    await aClientWaits();
-    leave = () => raw.socket.destroy();
-    await push('a');
-    await until('it is pulled', () => raw.socket.destroyed);
-    await until('it is released', async () => (await job('a')).state === 'ready');
-    expect(await job('a')).toMatchObject({ attempt: 0, attempts: [] });
-  });
 
   it('before its topic is known: no job is reserved for it', async () => {
     let asks = false;

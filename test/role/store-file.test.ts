@@ -200,47 +200,12 @@ describe('an existing store', () => {
     third.close();
   });
 
-  it('a lease that a backup undid keeps its number, also if each open was behind the clock', () => {
-    let nowMs = 1_800_000_000_000;
-    const lease = () => {
-      const engine = openEngine(path, { clock: () => nowMs });
-      engine.begin('normal');
-      const [job] = engine.moves.reserve(request(1)).jobs;
-      engine.commit();
-      engine.close();
-      return job?.token;
-    };
-    const first = openEngine(path, { clock: () => nowMs });
-    pushMany(first, 1);
-    first.close();
-    cpSync(path, `${path}.backup`);
-    nowMs -= 3_600_000;
-    const lost = lease();
-    cpSync(`${path}.backup`, path);
-    expect(lease()).not.toBe(lost);
-  });
-
   it('after a failed write: the file is checked', async () => {
     await filled('killed');
     const [killed] = [openEngine(path)];
     killed.requireCheck();
     expect(existsSync(`${path}.boot`)).toBe(false);
     killed.close();
-  });
-
-  it('draws higher numbers after its clock went back', () => {
-    const [early] = withEngine((engine) => {
-      engine.begin('full');
-      const outcome = engine.push(jobOf('1'));
-      engine.commit();
-      return [outcome];
-    });
-    const engine = openEngine(path, { clock: () => Date.now() - 3_600_000 });
-    engine.begin('full');
-    const late = engine.push(jobOf('2'));
-    engine.commit();
-    engine.close();
-    expect((late as { version: number }).version).toBeGreaterThan((early as { version: number }).version);
   });
 });
 
