@@ -4,7 +4,8 @@
 // rests after each for three times its duration. One survey runs at a time, storeLimits.surveysWaitingMax
 // wait; further ones reject with not_stored, code survey_busy.
 
-import type { AttemptReason, FoundJob, JobKey, JobState } from '../core/job.ts';
+import type { DeadSelection } from '../core/dead-marks.ts';
+import type { AttemptReason, BuryReason, FoundJob, JobKey, JobState } from '../core/job.ts';
 import type { Page } from './jobs.ts';
 
 /** At least one of idPrefix and body. */
@@ -33,10 +34,11 @@ export interface Horizon {
   readonly missing?: readonly string[];
 }
 
-/** Dead letters with the same topic, and the same reason and status of the last attempt since their
- *  last requeue. */
+/** Dead letters with the same topic, the same reason of their death, and the same reason and status of the
+ *  last attempt since their last requeue. */
 export interface DeadGroup {
   readonly topic: string;
+  readonly buryReason: BuryReason;
   /** null: no attempt is stored */
   readonly lastReason: AttemptReason | null;
   readonly status: number | null;
@@ -68,6 +70,7 @@ export interface Surveys {
   scan(filter: ScanFilter, limit: number, cursor: string | null, budgetMs: number): Promise<Scan>;
   /** null: all topics. Counts of different moments: jobs that move meanwhile can be missing or twice. */
   horizon(topics: readonly string[] | null): Promise<Horizon>;
-  /** Of the newest storeLimits.groupedDeadMax dead letters of each shard. */
-  deadGroups(topics: readonly string[] | null): Promise<DeadGroups>;
+  /** Examines the newest storeLimits.groupedDeadMax dead letters of each shard that died before `until`, and
+   *  groups those of the selection. */
+  deadGroups(topics: readonly string[] | null, selection?: DeadSelection): Promise<DeadGroups>;
 }

@@ -1,11 +1,13 @@
 // What the surveys of both stores share. They must not delay other calls: one at a time, few waiting, and a
 // rest after each step. Groups of dead letters keep no dead letter.
 
-import type { AttemptRecord } from '../core/job.ts';
+import { type DeadSelection, fitsMarks } from '../core/dead-marks.ts';
+import type { AttemptRecord, BuryReason } from '../core/job.ts';
 import type { DeadGroup, DeadGroups } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
 import { monotonicNow, sleep } from '../runtime/time.ts';
 import { storeLimits } from './limits.ts';
+import { newest, type Place } from './pages.ts';
 
 /** Runs surveys one after the other. */
 export class SurveyQueue {
@@ -70,20 +72,42 @@ const hoursKept = 12;
 
 export type LastAttempt = Pick<AttemptRecord, 'reason' | 'status'>;
 
-/** Dead letters by topic, and by reason and status of the last attempt. */
+export interface GroupedDeath {
+  readonly topic: string;
+  readonly deadAt: number;
+  readonly buryReason: BuryReason;
+  /** null: no attempt is stored */
+  readonly last: LastAttempt | null;
+}
+
+/** Dead letters of a selection by topic and cause. They come newest first. */
 export class DeadGrouping {
+  readonly #selection: DeadSelection;
   readonly #groups = new Map<string, DeadGroup & { hours: number[]; count: number }>();
   #examined = 0;
 
-  get examined(): number {
-    return this.#examined;
+  constructor(selection: DeadSelection) {
+    this.#selection = selection;
   }
 
-  /** `last`: null without a stored attempt · `now`: the storage clock, epoch ms */
-  add(topic: string, deadAt: number, last: LastAttempt | null, now: number): void {
+  /** Where the deaths before `until` begin. */
+  get start(): Place {
+    const { until } = this.#selection;
+    return until === undefined ? newest : { at: Math.max(0, until), version: 0 };
+  }
+
+  /** Whether this death and all before it are too old. */
+  isPast(deadAt: number): boolean {
+    return deadAt < (this.#selection.since ?? 0);
+  }
+
+  /** `now`: the storage clock, epoch ms */
+  add({ topic, deadAt, buryReason, last }: GroupedDeath, now: number): void {
+    if (this.isPast(deadAt) || !fitsMarks(this.#selection, buryReason, last)) return;
     const { reason: lastReason = null, status = null } = last ?? {};
-    const name = JSON.stringify([topic, lastReason, status]);
-    const empty = { topic, lastReason, status, count: 0, firstAt: deadAt, lastAt: deadAt };
+    const cause = { topic, buryReason, lastReason, status };
+    const name = JSON.stringify(Object.values(cause));
+    const empty = { ...cause, count: 0, firstAt: deadAt, lastAt: deadAt };
     const group = this.#groups.get(name) ?? { ...empty, hours: new Array<number>(hoursKept).fill(0) };
     const hour = hoursKept - 1 - Math.floor(Math.max(0, now - deadAt) / hourMs);
     if (hour >= 0) group.hours[hour] = (group.hours[hour] ?? 0) + 1;
@@ -96,7 +120,7 @@ export class DeadGrouping {
     });
   }
 
-  /** `isWhole`: every dead letter was added */
+  /** `isWhole`: every dead letter of the selection was added */
   result(isWhole: boolean): DeadGroups {
     const all = [...this.#groups.values()].sort((a, b) => b.count - a.count || b.lastAt - a.lastAt);
     const groups = all.slice(0, storeLimits.deadGroupsMax);

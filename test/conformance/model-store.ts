@@ -86,7 +86,7 @@ export async function openModelStore(model: Model = new Model()): Promise<StoreU
       position: (key) => step(() => model.ahead(key)),
       scan: (filter, limit, cursor) => step(() => copyOf(model.scan(filter, limit, cursor))),
       horizon: (topics) => step(() => model.horizon(topics)),
-      deadGroups: (topics) => step(() => copyOf(model.deadGroups(topics))),
+      deadGroups: (...args) => step(() => copyOf(model.deadGroups(...args))),
     },
     close: async () => listeners.clear(),
   };

@@ -3,6 +3,7 @@
 // file differ, this one must be the easier to judge. Each method is one atomic step, because none awaits.
 // model-store.ts adds the port; mutants/ replaces single methods, so they are small.
 
+import { type DeadSelection, hasMarks } from '../../src/core/dead-marks.ts';
 import { lastAttemptOf } from '../../src/core/earlier-attempts.ts';
 import { optionsIn, pushedExtension, withAgainOf } from '../../src/core/extension.ts';
 import { horizonEndsMs } from '../../src/core/horizon.ts';
@@ -575,8 +576,10 @@ export class Model extends ModelState {
     return at < 0 ? horizonEndsMs.length : at;
   }
 
-  deadGroups(topics: readonly string[] | null): port.DeadGroups {
-    const dead = this.matching({}).filter(({ topic }) => topics === null || topics.includes(topic));
+  deadGroups(topics: readonly string[] | null, selection: DeadSelection = {}): port.DeadGroups {
+    const dead = this.matching({}).filter(
+      (job) => (topics === null || topics.includes(job.topic)) && this.isSelected(selection, job),
+    );
     const groups = new Map<string, ModelJob[]>();
     for (const job of dead) {
       const name = this.groupOf(job);
@@ -586,13 +589,18 @@ export class Model extends ModelState {
     return { groups: largest.map((jobs) => this.group(jobs)), examined: dead.length, complete: true };
   }
 
+  isSelected({ since = 0, until = Infinity, ...marks }: DeadSelection, job: ModelJob): boolean {
+    const deadAt = job.deadAt ?? 0;
+    return deadAt >= since && deadAt < until && hasMarks(marks, job);
+  }
+
   lastOf(job: ModelJob): AttemptRecord | undefined {
     return lastAttemptOf(job) ?? undefined;
   }
 
   groupOf(job: ModelJob): string {
     const last = this.lastOf(job);
-    return JSON.stringify([job.topic, last?.reason, last?.status]);
+    return JSON.stringify([job.topic, job.buryReason, last?.reason, last?.status]);
   }
 
   /** Of jobs in one group, oldest death first. */
@@ -603,6 +611,7 @@ export class Model extends ModelState {
     const { reason: lastReason = null, status = null } = this.lastOf(first) ?? {};
     return {
       topic: first.topic,
+      buryReason: first.buryReason ?? 'attempts_exhausted',
       lastReason,
       status,
       count: jobs.length,

@@ -128,7 +128,7 @@ it('dead groups: by cause, in the topics that the token covers', async () => {
   const of = async (query = '', headers = asAdmin) =>
     (await dq.call('GET', `/v1/dead/groups${query}`, { headers })).body;
   const [largest, other] = [
-    { topic: 'a.x', lastReason: 'status', status: 500, count: 2 },
+    { topic: 'a.x', reason: 'attempts_exhausted', lastReason: 'status', status: 500, count: 2 },
     { topic: 'b.x', count: 1 },
   ];
   const body = await of();
@@ -142,6 +142,17 @@ it('dead groups: by cause, in the topics that the token covers', async () => {
   const { headers } = await tokenFor(dq, ['b.*']);
   expect(await of('', headers)).toMatchObject({ groups: [other], examined: 1 });
   expect(await of('?topic=none')).toMatchObject({ code: 'topic_not_found' });
+  for (const query of [
+    'reason=gone',
+    'lastReason=none',
+    'status=4xx',
+    'since=2100-01-01T00:00:00Z',
+    'until=2001-01-01T00:00:00Z',
+  ])
+    expect(await of(`?topic=a.x&${query}`), query).toMatchObject({ groups: [], examined: 0 });
+  const all = `since=${body.groups[0].firstAt}&reason=attempts_exhausted&lastReason=status&status=500`;
+  expect(await of(`?topic=a.x&${all}`)).toMatchObject({ groups: [largest], examined: 2, complete: true });
+  expect(await of('?since=x')).toMatchObject({ code: 'invalid' });
 });
 
 it('dead letters: by bury reason, last reason and status', async () => {

@@ -38,10 +38,14 @@ export function surveyRoutes(api: Api, { role }: ApiContext): void {
   });
 
   api.get('/v1/dead/groups', { schema: groupDeadSchema, config }, async (request) => {
-    const { topic } = readFilter(request.query, true);
+    const { reason, lastReason, status, ...query } = request.query;
+    const { topic, ...times } = readFilter(query, true);
     const topics = await visibleTopics(request, role, topic);
+    const selection = { ...times, reason, lastReason, status };
     const answer = await groups
-      .of(JSON.stringify(topics), async () => groupsJson(await surveys.deadGroups(topics), now()))
+      .of(JSON.stringify([topics, selection]), async () =>
+        groupsJson(await surveys.deadGroups(topics, selection), now()),
+      )
       .catch(rejectSurvey);
     if (answer.examined === 0) await requireKnownTopic(role.topics, topic);
     return answer;
@@ -91,6 +95,6 @@ function groupsJson({ groups, ...rest }: DeadGroups, now: number) {
   return { groups: groups.map(groupJson), ...rest, at: formatInstant(now) };
 }
 
-function groupJson({ firstAt, lastAt, ...group }: DeadGroup) {
-  return { ...group, firstAt: formatInstant(firstAt), lastAt: formatInstant(lastAt) };
+function groupJson({ buryReason, firstAt, lastAt, ...group }: DeadGroup) {
+  return { ...group, reason: buryReason, firstAt: formatInstant(firstAt), lastAt: formatInstant(lastAt) };
 }

@@ -33,9 +33,8 @@ export function register(program: Command): void {
   const family = program.command('dead').description('dead letters: jobs whose attempts are used up');
   const ls = daemonCommand(family, 'ls [topic]', 'list dead letters, newest first', ofTopic(list));
   withFilter(ls).option('--limit <n>', 'maximum number of dead letters', '100');
-  daemonCommand(family, 'groups [topic]', 'count dead letters by topic and cause', ofTopic(groups)).option(
-    '--topic <topic>',
-    'topic, the same as the argument',
+  withFilter(
+    daemonCommand(family, 'groups [topic]', 'count dead letters by topic and cause', ofTopic(groups)),
   );
   const again = 'deliver dead letters again, with all their attempts';
   const requeue = daemonCommand(family, 'requeue [topic]', again, ofTopic(requeueDead));
@@ -58,7 +57,10 @@ function withFilter(command: Command): Command {
     .addOption(timeOption('--since', 'earliest time of death'))
     .addOption(timeOption('--until', 'end of the time of death, exclusive'))
     .option('--reason <reason>', `why the job died: ${buryReasons.join(', ')}`)
-    .option('--last-reason <reason>', 'why its last attempt failed: status, rule, timeout, connect …')
+    .option(
+      '--last-reason <reason>',
+      'why its last attempt failed: status, rule, timeout, connect …; or none',
+    )
     .option('--status <status>', 'HTTP status of its last attempt, such as 500 or 5xx; or none');
 }
 
@@ -77,9 +79,18 @@ interface ListFlags extends FilterFlags {
   readonly limit: string;
 }
 
+/** The filter of a command, without its topic. */
+const filterOf = ({ since, until, reason, lastReason, status }: FilterFlags) => ({
+  since,
+  until,
+  reason,
+  lastReason,
+  status,
+});
+
 async function list(flags: ListFlags): Promise<void> {
-  const { topic, since, until, reason, lastReason, status } = flags;
-  const query = { since, until, reason, lastReason, status };
+  const { topic } = flags;
+  const query = filterOf(flags);
   await printPages<DeadLetterJson>(
     flags,
     { path: ['v1', 'dead'], query: { topic, ...query }, flags: flagNames(Object.keys(query)) },
@@ -103,15 +114,18 @@ async function list(flags: ListFlags): Promise<void> {
   );
 }
 
-async function groups({ topic, ...flags }: DaemonOptions & Pick<FilterFlags, 'topic'>): Promise<void> {
+async function groups(flags: FilterFlags): Promise<void> {
+  const query = filterOf(flags);
   const { json } = await ask<DeadGroupsJson>(flags, {
     path: ['v1', 'dead', 'groups'],
-    query: { topic },
+    query: { topic: flags.topic, ...query },
+    flags: flagNames(Object.keys(query)),
     needs: ['groups'],
   });
   if (flags.json) return;
   printItems(json.groups, {
     TOPIC: 'topic',
+    REASON: 'reason',
     'LAST REASON': 'lastReason',
     STATUS: 'status',
     COUNT: 'count',
@@ -190,20 +204,22 @@ interface Bulk {
 
 /** A forgotten filter must not change every dead letter. */
 function requireChoice(flags: BulkFlags, verb: string): void {
-  const { topic, since, until, reason, lastReason, status, id, all } = flags;
-  const isGiven = [topic, since, until, reason, lastReason, status].some((given) => given !== undefined);
+  const { topic, id, all } = flags;
+  const isGiven = [topic, ...Object.values(filterOf(flags))].some((given) => given !== undefined);
   if (id !== undefined && topic === undefined) throw new Exit('usage', '--id needs a topic');
   if (!isGiven && !all)
     throw new Exit('usage', `select what to ${verb}: a topic, --since, --reason, --status …, or --all`);
 }
 
 /** Whether the calls for dead letters lack what the flags ask for. */
-const needsOperation = ({ reason, lastReason, status, dryRun, rate, spread }: BulkFlags): boolean =>
-  dryRun === true || [reason, lastReason, status, rate, spread].some((given) => given !== undefined);
+function needsOperation({ dryRun, rate, spread, ...flags }: BulkFlags): boolean {
+  const { since: _, until: __, ...marks } = filterOf(flags);
+  return dryRun === true || [rate, spread, ...Object.values(marks)].some((given) => given !== undefined);
+}
 
 async function operate(flags: BulkFlags, kind: OperationKind, done: string): Promise<void> {
-  const { topic, since, until, reason, lastReason, status, id, all, dryRun, rate, spread } = flags;
-  const filter = { topic, since, until, reason, lastReason, status, ids: id && [...new Set(id)] };
+  const { topic, id, all, dryRun, rate, spread } = flags;
+  const filter = { topic, ...filterOf(flags), ids: id && [...new Set(id)] };
   const pace = rate === undefined ? {} : { rate: wholeOf('--rate', rate, 1, limits.operationRateMax) };
   await runOperation(
     clientOf(flags),

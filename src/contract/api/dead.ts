@@ -8,10 +8,10 @@ import {
   closed,
   count,
   deadMarks,
+  deadTimes,
   death,
   flag,
   instant,
-  instantText,
   instantValue,
   type JsonOf,
   pageOf,
@@ -33,14 +33,7 @@ const DeadLetter = Type.Object(
 );
 export type DeadLetterJson = JsonOf<typeof DeadLetter>;
 
-const ofTopic = Type.Optional(text('only jobs of this topic', 'order.close'));
 const MoreMatch = flag('more dead letters match; call again');
-
-const filterQuery = {
-  topic: ofTopic,
-  since: instantText('died then or later'),
-  until: instantText('died before'),
-};
 
 export const listDeadSchema = {
   operationId: 'listDead',
@@ -50,7 +43,7 @@ export const listDeadSchema = {
     'With reason, lastReason or status a page can be short or empty although nextCursor is set: each call ' +
     `examines at most ${contractLimits.deadRowsMax} dead letters.`,
   querystring: closed({
-    ...filterQuery,
+    ...deadTimes,
     ...deadMarks,
     ...pagingParams,
   }),
@@ -63,7 +56,7 @@ export const requeueDeadSchema = {
   summary: `Requeue dead letters, at most ${limits.bulkMax} per call`,
   body: closed(
     {
-      topic: ofTopic,
+      topic: deadTimes.topic,
       since: instantValue('died then or later'),
       until: instantValue('died before'),
       ids: Type.Optional(
@@ -91,7 +84,7 @@ export const purgeDeadSchema = {
   tags,
   summary: `Remove dead letters for good, at most ${limits.bulkMax} per call; dq still sends their alerts`,
   querystring: closed({
-    ...filterQuery,
+    ...deadTimes,
     ids: Type.Optional(text('only these ids: a JSON list; requires topic', '["4711","4712"]')),
     all: Type.Optional(Type.Enum(['true'], { description: 'required without any filter' })),
   }),

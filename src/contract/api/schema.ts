@@ -88,7 +88,10 @@ export const LastReason = attemptReasonOrNull('why the last attempt failed; null
 export const deadMarks = {
   reason: Type.Optional(DeadReason),
   lastReason: Type.Optional(
-    Type.Enum([...attemptReasons], { description: 'why the last attempt failed', examples: ['status'] }),
+    Type.Enum([...attemptReasons, 'none'], {
+      description: 'why the last attempt failed; none: no attempt is stored',
+      examples: ['status'],
+    }),
   ),
   status: Type.Optional(
     Type.String({
@@ -139,6 +142,14 @@ export const instantText = (description: string) =>
   Type.Optional(
     text(`${description}: RFC 3339 with an offset, or epoch milliseconds`, '2030-01-01T08:00:00+08:00'),
   );
+
+/** Which dead letters a query names, whatever their cause; with deadMarks every filter of them. */
+export const deadTimes = {
+  topic: Type.Optional(text('only jobs of this topic', 'order.close')),
+  since: instantText('died then or later'),
+  until: instantText('died before'),
+};
+
 /** The same in a JSON body. */
 export const instantValue = (description: string) =>
   Type.Optional(

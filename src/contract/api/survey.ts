@@ -6,6 +6,9 @@ import {
   closed,
   count,
   countOrNull,
+  DeadReason,
+  deadMarks,
+  deadTimes,
   flag,
   instant,
   type JsonOf,
@@ -15,10 +18,8 @@ import {
   type ReplyOf,
   reply,
   TopicName,
-  text,
 } from './schema.ts';
 
-const ofTopic = closed({ topic: Type.Optional(text('only jobs of this topic', 'order.close')) });
 const countedAt = instant('when the jobs were counted; the answer is kept for a while');
 
 export const horizonSchema = {
@@ -28,7 +29,7 @@ export const horizonSchema = {
   description:
     'Counts delayed and ready jobs. A class holds the jobs that are due within its time and not within the ' +
     'time of the class before. Covers the topics that the caller may see.',
-  querystring: ofTopic,
+  querystring: closed({ topic: deadTimes.topic }),
   response: {
     200: reply(
       'the classes',
@@ -56,6 +57,7 @@ export type HorizonJson = ReplyOf<typeof horizonSchema>;
 const DeadGroup = closed(
   {
     topic: TopicName,
+    reason: DeadReason,
     lastReason: LastReason,
     status: countOrNull('HTTP status of the last attempt', 500),
     count: count('dead letters', 1240),
@@ -73,9 +75,10 @@ export type DeadGroupJson = JsonOf<typeof DeadGroup>;
 export const groupDeadSchema = {
   operationId: 'groupDead',
   tags: ['dead letters'],
-  summary: 'Dead letters by topic, last reason and status, largest group first',
-  description: 'Examines the newest 10,000 of each shard. Covers the topics that the caller may see.',
-  querystring: ofTopic,
+  summary: 'Dead letters by topic, reason, last reason and status, largest group first',
+  description:
+    'Examines the newest 10,000 of each shard that died before `until`. Covers the topics that the caller may see.',
+  querystring: closed({ ...deadTimes, ...deadMarks }),
   response: {
     200: reply(
       'the groups',

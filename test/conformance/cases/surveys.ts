@@ -1,8 +1,9 @@
 // surveys: position, scan, horizon and groups of dead letters.
 
 import { expect } from 'vitest';
+import type { DeadSelection } from '../../../src/core/dead-marks.ts';
 import { horizonClasses, horizonEndsMs } from '../../../src/core/horizon.ts';
-import type { FoundJob } from '../../../src/core/job.ts';
+import type { BuryReason, FoundJob } from '../../../src/core/job.ts';
 import type { ScanFilter } from '../../../src/ports/job-store.ts';
 import { attemptOf, type Case, fact, farOffMs, leaseOf, only, type Trial } from '../trial.ts';
 
@@ -57,7 +58,8 @@ const filters: readonly (readonly [ScanFilter, readonly string[]])[] = [
   [{ body: base64('88120\0') }, []],
 ];
 
-const failed = (reason: 'timeout' | 'status', status: number | null) => ({ reason, status });
+const failed = (reason: 'connect' | 'timeout' | 'status', status: number | null) => ({ reason, status });
+type Failed = ReturnType<typeof failed>;
 
 export const surveyCases: readonly Case[] = [
   fact('position: counts the jobs that reserve takes before', async (trial) => {
@@ -167,42 +169,79 @@ export const surveyCases: readonly Case[] = [
     expect(await overdue()).toBe(1);
   }),
 
-  fact('dead groups: by topic, last reason and status', async (trial) => {
-    const die = async (id: string, topic: string, ...lasts: readonly ReturnType<typeof failed>[]) => {
+  fact('dead groups: by topic, reason, last reason and status', async (trial) => {
+    const die = async (id: string, topic: string, reason: BuryReason, ...lasts: readonly Failed[]) => {
       await trial.push(id, { topic });
       for (const [i, last] of lasts.entries()) {
         const job = await trial.lease(topic);
         const attempt = attemptOf(job, last);
         if (i < lasts.length - 1) await trial.retry(job, 0, attempt);
-        else only(await trial.jobs.bury([{ ...leaseOf(job), reason: 'attempts_exhausted', attempt }]));
+        else only(await trial.jobs.bury([{ ...leaseOf(job), reason, attempt }]));
       }
       await trial.tick();
     };
-    await die('1', 'a', failed('timeout', null), failed('status', 500));
-    await die('2', 'a', failed('status', 500));
-    await die('3', 'a', failed('status', 500), failed('status', 503));
-    await die('4', 'b', failed('status', 500));
-    await die('5', 'b', failed('timeout', null));
-    await trial.push('6', { topic: 'b' });
-    const deaths = new Map((await trial.dump()).jobs.map(({ id, deadAt }) => [id, deadAt]));
-    const group = (topic: string, last: ReturnType<typeof failed>, ids: readonly string[]) => ({
+    const [at500, at503, late] = [failed('status', 500), failed('status', 503), failed('timeout', null)];
+    await die('1', 'a', 'attempts_exhausted', late, at500);
+    await die('2', 'a', 'attempts_exhausted', at500);
+    await die('3', 'a', 'attempts_exhausted', at500, at503);
+    await die('4', 'b', 'gone', at500);
+    await die('5', 'b', 'gone', late);
+    await die('6', 'b', 'no_retry', at500);
+    await die('7', 'b', 'gone', failed('connect', null));
+    await trial.push('8', { topic: 'b' });
+    const deaths = new Map((await trial.dump()).jobs.map(({ id, deadAt }) => [id, deadAt ?? 0]));
+    const diedAt = (id: string) => deaths.get(id) ?? 0;
+    const group = (
+      topic: string,
+      buryReason: BuryReason,
+      last: Failed,
+      ...ids: readonly [string, ...string[]]
+    ) => ({
       topic,
+      buryReason,
       lastReason: last.reason,
       status: last.status,
       count: ids.length,
-      firstAt: deaths.get(ids[0] ?? ''),
-      lastAt: deaths.get(ids.at(-1) ?? ''),
+      firstAt: diedAt(ids[0]),
+      lastAt: diedAt(ids.at(-1) ?? ''),
       hours: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, ids.length],
     });
-    const ofA = [group('a', failed('status', 500), ['1', '2']), group('a', failed('status', 503), ['3'])];
-    const ofB = [group('b', failed('status', 500), ['4']), group('b', failed('timeout', null), ['5'])];
+    const ofA = [
+      group('a', 'attempts_exhausted', at500, '1', '2'),
+      group('a', 'attempts_exhausted', at503, '3'),
+    ];
+    const [four, five, six] = [
+      group('b', 'gone', at500, '4'),
+      group('b', 'gone', late, '5'),
+      group('b', 'no_retry', at500, '6'),
+    ];
     const { groups, ...rest } = await trial.unchanged(() => trial.surveys.deadGroups(null));
-    expect(rest).toEqual({ examined: 5, complete: true });
-    expect(groups).toHaveLength(4);
+    expect(rest).toEqual({ examined: 7, complete: true });
+    expect(groups).toHaveLength(6);
     expect(groups[0]).toEqual(ofA[0]);
-    expect(groups).toEqual(expect.arrayContaining([...ofA, ...ofB]));
+    expect(groups).toEqual(expect.arrayContaining([...ofA, four, five, six]));
     for (const topics of [['a'], ['a', 'none']])
       expect(await trial.surveys.deadGroups(topics)).toMatchObject({ groups: ofA, examined: 3 });
     expect(await trial.surveys.deadGroups([])).toEqual({ groups: [], examined: 0, complete: true });
+
+    const selected = async (selection: DeadSelection, topics: readonly string[] | null = null) => {
+      const found = await trial.surveys.deadGroups(topics, selection);
+      expect(found).toMatchObject({ complete: true });
+      expect(found.examined).toBe(found.groups.reduce((sum, { count }) => sum + count, 0));
+      return found.groups;
+    };
+    expect(await selected({ since: diedAt('2'), until: diedAt('3') })).toEqual([
+      group('a', 'attempts_exhausted', at500, '2'),
+    ]);
+    expect(await selected({ since: diedAt('6'), until: diedAt('7') })).toEqual([six]);
+    expect(await selected({ until: diedAt('2') }, ['a'])).toEqual([
+      group('a', 'attempts_exhausted', at500, '1'),
+    ]);
+    expect(await selected({ until: 0 })).toEqual([]);
+    expect(await selected({ reason: 'no_retry' })).toEqual([six]);
+    expect(await selected({ lastReason: 'timeout' })).toEqual([five]);
+    expect(await selected({ lastReason: 'none' })).toEqual([]);
+    expect(await selected({ status: '503' })).toEqual([ofA[1]]);
+    expect(await selected({ status: '5xx', reason: 'gone' }, ['b'])).toEqual([four]);
   }),
 ];

@@ -9,7 +9,7 @@ const ahead = 'position: counts the jobs that reserve takes before';
 const range = 'scan: filters by due time, since included, until not';
 const pieces = 'scan: a call without budget goes on a little; the calls examine every job';
 const horizon = 'horizon: counts waiting jobs by due time';
-const groups = 'dead groups: by topic, last reason and status';
+const groups = 'dead groups: by topic, reason, last reason and status';
 
 export const surveyMutants: readonly Mutant[] = [
   ...mutants({
@@ -86,11 +86,19 @@ export const surveyMutants: readonly Mutant[] = [
     [groups]: {
       'dead groups ignore the status': change(
         'groupOf',
-        (_, m) => (job) => JSON.stringify([job.topic, m.lastOf(job)?.reason]),
+        (_, m) => (job) => JSON.stringify([job.topic, job.buryReason, m.lastOf(job)?.reason]),
       ),
-      'dead groups ignore the reason': change('groupOf', () => (job) => job.topic),
+      'dead groups ignore the last reason': change(
+        'groupOf',
+        (_, m) => (job) => JSON.stringify([job.topic, job.buryReason, m.lastOf(job)?.status]),
+      ),
+      'dead groups ignore the reason of the death': change(
+        'groupOf',
+        (_, m) => (job) => JSON.stringify([job.topic, m.lastOf(job)?.reason, m.lastOf(job)?.status]),
+      ),
       'dead groups take the first attempt': change('lastOf', () => (job) => job.attempts[0]),
-      'dead groups ignore the topics': change('deadGroups', (right) => () => right(null)),
+      'dead groups ignore the topics': change('deadGroups', (right) => (_, of) => right(null, of)),
+      'dead groups ignore the selection': change('deadGroups', (right) => (topics) => right(topics)),
     },
   }),
   ...(

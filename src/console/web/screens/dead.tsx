@@ -5,7 +5,6 @@ import { useLayoutEffect, useMemo, useState } from 'preact/hooks';
 import type { DeadLetterJson } from '../../../contract/api/dead.ts';
 import type { OperationFilterInput } from '../../../contract/api/operation.ts';
 import type { DeadGroupJson, DeadGroupsJson } from '../../../contract/api/survey.ts';
-import { isStatus } from '../../../core/dead-marks.ts';
 import { attemptReasons, buryReasons } from '../../../core/job.ts';
 import { call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
@@ -73,17 +72,18 @@ function useFilter() {
   // The find box may add these. An action on all that match would reach more jobs than the query names.
   const [id, idPrefix, body, due] = [of('id'), of('idPrefix'), of('body'), of('due')];
   const unapplied = writeQuery({ id, idPrefix, body, due });
-  return { filter, unapplied, isFiltered: Object.keys(filter).length > 0 || unapplied !== '' };
+  return { filter, unapplied, isFiltered: hasAny(filter) || unapplied !== '' };
 }
 
 /** The dead letters that match the address, and how many they are; null: not known. */
 function useDead() {
   const filtered = useFilter();
-  const { filter, isFiltered } = filtered;
+  const { filter, unapplied, isFiltered } = filtered;
   const pages = usePages<DeadLetterJson>('/v1/dead', { ...filter, limit: '50' }, 5_000);
-  const groups = usePoll<DeadGroupsJson>('/v1/dead/groups', 10_000).data;
+  const groups = usePoll<DeadGroupsJson>('/v1/dead/groups', 10_000, filter).data;
   const total = summary.value?.states.dead ?? null;
-  const count = isFiltered ? countIn(groups, filter) : total;
+  const grouped = groups !== null && unapplied === '' ? groups.examined : null;
+  const count = !isFiltered ? total : groups?.complete ? grouped : null;
   return {
     ...filtered,
     pages,
@@ -91,8 +91,10 @@ function useDead() {
     count,
     /** The list knows the number, too, where it shows all that match. A purge asks for the word then. */
     found: count ?? (pages.more === null ? (pages.items?.length ?? null) : null),
-    /** Of the topic at any time: no filter names more. */
-    most: countIn(groups, filter.topic === undefined ? {} : { topic: filter.topic }) ?? total,
+    /** "1,240", or "10,000+" where older ones were not examined */
+    countText: count !== null ? number(count) : grouped === null ? null : `${number(grouped)}+`,
+    /** No filter names more. */
+    most: total,
   };
 }
 
@@ -100,7 +102,7 @@ type Dead = ReturnType<typeof useDead>;
 
 export function Screen() {
   const dead = useDead();
-  const { pages, groups, unapplied, count } = dead;
+  const { pages, groups, unapplied, countText, filter } = dead;
   const mayAct = may('operate') && unapplied === '' && pages.items !== null && pages.items.length > 0;
   return (
     <>
@@ -110,16 +112,16 @@ export function Screen() {
         actions={mayAct ? <Actions {...dead} /> : undefined}
       />
       <RunningOperations />
-      {groups === null || groups.groups.length === 0 ? null : <Causes {...groups} />}
+      {groups === null || groups.groups.length === 0 || unapplied !== '' ? null : (
+        <Causes {...groups} filter={filter} />
+      )}
       <LoadError error={pages.error} what={t('dead_letters')} retry={pages.refresh} />
       <LeftOut missing={pages.missing} />
       <section class="card">
         <Views list="dead" today={{ age: 'today' }} />
         <header>
           <Filters {...dead} />
-          {count === null ? null : (
-            <span class="end note desk">{t('matches', { count: number(count) })}</span>
-          )}
+          {countText === null ? null : <span class="end note">{t('matches', { count: countText })}</span>}
         </header>
         <Failure text={unapplied === '' ? null : t('dead_unapplied', { query: unapplied })} place="nothing" />
         <Letters {...dead} />
@@ -168,36 +170,28 @@ function Filters({ filter, isFiltered }: Dead) {
   );
 }
 
-/** The number of dead letters of a filter; null: the groups do not tell it. */
-function countIn(groups: DeadGroupsJson | null, filter: OperationFilterInput) {
-  const { topic, reason, lastReason, status, since } = filter;
-  if (groups === null || !groups.complete || since !== undefined || reason !== undefined) return null;
-  return groups.groups
-    .filter(
-      (one) =>
-        (topic === undefined || one.topic === topic) &&
-        (lastReason === undefined || one.lastReason === lastReason) &&
-        (status === undefined || isStatus(status, one.status)),
-    )
-    .reduce((sum, one) => sum + one.count, 0);
-}
+const hasAny = (filter: DeadFilter): boolean => Object.keys(filter).length > 0;
 
 // By cause
 
-function Causes({ groups, examined, complete }: DeadGroupsJson) {
+function Causes({ groups, examined, complete, filter }: DeadGroupsJson & { filter: DeadFilter }) {
   const [isWhole, setWhole] = useState(false);
   const shown = isWhole ? groups : groups.slice(0, groupsShown);
   return (
     <Card
       title={t('by_cause')}
-      note={complete ? t('by_cause_all') : t('by_cause_newest', { count: number(examined) })}
+      note={
+        complete
+          ? t(hasAny(filter) ? 'by_cause_match' : 'by_cause_all')
+          : t('by_cause_newest', { count: number(examined) })
+      }
     >
       <List
         items={shown}
         empty=""
         more={groups.length > shown.length ? () => setWhole(true) : null}
         moreCount={groups.length - shown.length}
-        keyOf={(group) => `${group.topic} ${group.lastReason} ${group.status}`}
+        keyOf={(group) => `${group.topic} ${causeText(group)}`}
         columns={{
           topic: { head: t('topic'), cell: TopicLink },
           cause: {
@@ -215,7 +209,7 @@ function Causes({ groups, examined, complete }: DeadGroupsJson) {
           actions: {
             head: null,
             look: 'right nowrap',
-            cell: (group) => <CauseActions group={group} isExact={complete} />,
+            cell: (group) => <CauseActions group={group} isExact={complete} filter={filter} />,
           },
         }}
         card={{ row: ['topic', 'count'], soft: ['cause', 'last'], act: ['actions'] }}
@@ -224,27 +218,37 @@ function Causes({ groups, examined, complete }: DeadGroupsJson) {
   );
 }
 
-const causeText = ({ lastReason, status }: DeadGroupJson): string =>
-  [lastReason ?? t('cause_none'), status].filter((part) => part !== null).join(' ');
+const causeText = ({ reason, lastReason, status }: DeadGroupJson): string =>
+  [reason, lastReason ?? t('cause_none'), status].filter((part) => part !== null).join(' ');
 
-function CauseActions({ group, isExact }: { group: DeadGroupJson; isExact: boolean }) {
-  const { topic, lastReason, status } = group;
-  // Jobs without an attempt are poisoned ones. Their filter also finds poisoned jobs whose last attempt had
-  // no reply, so the number of the group is not theirs.
-  const isPoison = lastReason === null;
-  const cause = isPoison ? { reason: 'poison' as const } : { lastReason };
-  const filter = { topic, ...cause, status: status === null ? 'none' : String(status) };
+function CauseActions({
+  group,
+  isExact,
+  filter,
+}: {
+  group: DeadGroupJson;
+  isExact: boolean;
+  filter: DeadFilter;
+}) {
+  const { topic, reason, lastReason, status } = group;
+  const cause = {
+    reason,
+    lastReason: lastReason ?? ('none' as const),
+    status: status === null ? 'none' : String(status),
+  };
+  const { since } = filter;
+  const given = { topic, ...cause, ...(since === undefined ? {} : { since }) };
+  const age = place.value.query.get('age');
   return (
     <>
-      <a class="btn plain s" href={hrefQuery(['dead'], filter)}>
+      <a
+        class="btn plain s"
+        href={hrefQuery(['dead'], { topic, ...cause, ...(age === null ? {} : { age }) })}
+      >
         {t('view')}
       </a>
       {may('operate') ? (
-        <Button
-          look="s"
-          icon="redo"
-          onClick={() => askRequeue([filter], topic, isExact && !isPoison ? group.count : null)}
-        >
+        <Button look="s" icon="redo" onClick={() => askRequeue([given], topic, isExact ? group.count : null)}>
           {t('requeue')}…
         </Button>
       ) : null}

@@ -503,6 +503,7 @@ export const texts = {
   op_by_time: ['Requeue by time', '按时间重新投递'],
   by_cause: ['By cause', '按原因'],
   by_cause_all: ['from all dead letters', '来自全部死信'],
+  by_cause_match: ['from the dead letters that match', '来自匹配的死信'],
   by_cause_newest: ['from the newest {count} dead letters', '来自最新的 {count} 个死信'],
   first_seen: ['First seen', '首次出现'],
   last_seen: ['Last seen', '最近出现'],

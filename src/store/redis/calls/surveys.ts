@@ -4,11 +4,11 @@
 import { horizonEndsMs } from '../../../core/horizon.ts';
 import type { FoundJob } from '../../../core/job.ts';
 import { inBatches } from '../../../core/lists.ts';
-import { stateCodes } from '../../../core/stored-codes.ts';
+import { buryReasonCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { Partition, Scan, ScanFilter, Surveys } from '../../../ports/job-store.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import { storeLimits } from '../../limits.ts';
-import { newest, type Place } from '../../pages.ts';
+import type { Place } from '../../pages.ts';
 import { DeadGrouping, SurveyPace, SurveyQueue } from '../../surveys.ts';
 import { redisLimits } from '../limits.ts';
 import { tidOf } from '../scripts/keys.ts';
@@ -42,9 +42,9 @@ export function surveyCalls(shards: Shards): Surveys {
         return { counts, ...namingMissing(missing) };
       }),
 
-    deadGroups: (topics) =>
+    deadGroups: (topics, selection = {}) =>
       queue.run(async () => {
-        const grouping = new DeadGrouping();
+        const grouping = new DeadGrouping(selection);
         let isWhole = true;
         const { missing } = await askLanes(shards, async (partitions) => {
           const pace = new SurveyPace();
@@ -184,7 +184,7 @@ async function* horizonPieces(shards: Shards, partition: Partition, topics: read
 
 // Dead letters
 
-type LastReply = readonly [topic: Buffer, deadAt: number, last: Buffer];
+type LastReply = readonly [topic: Buffer, deadAt: number, reason: number, last: Buffer];
 
 /** Adds at most `most` dead letters of a partition, newest first; returns whether these were all. */
 async function groupDead(
@@ -198,18 +198,19 @@ async function groupDead(
   if (topics?.length === 0) return true;
   const names = topics === null ? null : new Set(topics);
   const topic = topics?.length === 1 ? (topics[0] ?? '') : '';
-  let place: Place | null = newest;
+  let place: Place | null = grouping.start;
   for (let left = most; place !== null && left > 0; ) {
     const args = [topic, place.at, place.version, Math.min(left, redisLimits.deadPiece)];
     const reply = (await shards.run('deadLast', partition, args)) as [number, number, number, ...LastReply[]];
     const [now, at, version, ...letters] = reply;
-    for (const [its, deadAt, last] of letters) {
+    for (const [its, deadAt, code, attempt] of letters) {
       const name = its.toString();
-      if (names === null || names.has(name))
-        grouping.add(name, deadAt, readAttempts(last).at(-1) ?? null, now);
+      const buryReason = buryReasonCodes[code] ?? 'attempts_exhausted';
+      const last = readAttempts(attempt).at(-1) ?? null;
+      if (names === null || names.has(name)) grouping.add({ topic: name, deadAt, buryReason, last }, now);
     }
     left -= redisLimits.deadPiece;
-    place = at < 0 ? null : { at, version };
+    place = at < 0 || grouping.isPast(at) ? null : { at, version };
     await pace.restOrGiveUp();
   }
   return place === null;

@@ -5,14 +5,14 @@
 // freezing checkpoints the WAL, which delays pushes more than a piece does.
 
 import type { FoundJob, JobKey, JobState } from '../../../core/job.ts';
-import { stateCodes } from '../../../core/stored-codes.ts';
+import { buryReasonCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { ScanFilter } from '../../../ports/job-store.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import { type Database, rowsBy } from '../../../runtime/database.ts';
 import { monotonicNow } from '../../../runtime/time.ts';
 import { storeLimits } from '../../limits.ts';
 import { matches, type Place } from '../../pages.ts';
-import type { LastAttempt } from '../../surveys.ts';
+import type { GroupedDeath, LastAttempt } from '../../surveys.ts';
 import { dead, delayed, ready, reserved, type StateCode } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';
 import { foundColumns, readFound, sharingParameters } from './search.ts';
@@ -26,11 +26,7 @@ export interface ScanPiece {
 }
 
 export interface DeadPiece {
-  readonly letters: readonly {
-    readonly topic: string;
-    readonly deadAt: number;
-    readonly last: LastAttempt | null;
-  }[];
+  readonly letters: readonly GroupedDeath[];
   /** null: at the end */
   readonly place: Place | null;
 }
@@ -49,7 +45,7 @@ const statementsOf = (db: Database) => {
   // A requeue sets the failures to 0, and the attempts before it stay.
   const deaths = (index: string, where: string) =>
     prepare(
-      `SELECT job.topic, job.dead_at, job.version,
+      `SELECT job.topic, job.dead_at, job.version, job.reason,
          CASE WHEN failures > 0 AND json_valid(list) THEN json_extract(list, '$[#-1].reason') END,
          CASE WHEN failures > 0 AND json_valid(list) THEN json_extract(list, '$[#-1].status') END
        FROM job INDEXED BY ${index} LEFT JOIN attempts ON attempts.n = job.n
@@ -230,12 +226,14 @@ export class Survey {
       number,
       number,
       number,
+      number,
       LastAttempt['reason'],
       number | null,
     ][];
-    const letters = found.map(([no, deadAt, , reason, status]) => ({
+    const letters = found.map(([no, deadAt, , code, reason, status]) => ({
       topic: this.#tx.counters.topicName(no),
       deadAt,
+      buryReason: buryReasonCodes[code] ?? 'attempts_exhausted',
       last: { reason, status },
     }));
     const last = found.at(-1);

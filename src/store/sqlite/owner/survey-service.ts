@@ -6,7 +6,7 @@ import type { FoundJob } from '../../../core/job.ts';
 import type { DeadGroups, Horizon, Scan, Surveys } from '../../../ports/job-store.ts';
 import type { MethodsOf, VerbsWith } from '../../../ports/store-verbs.ts';
 import { storeLimits } from '../../limits.ts';
-import { newest, type Place } from '../../pages.ts';
+import type { Place } from '../../pages.ts';
 import { DeadGrouping, SurveyPace, SurveyQueue } from '../../surveys.ts';
 import type { Engine } from '../engine/engine.ts';
 import { statesOf } from '../engine/survey.ts';
@@ -79,25 +79,29 @@ export class SurveyService {
     return { counts };
   }
 
-  async #deadGroups(...[topics]: Parameters<Surveys['deadGroups']>): Promise<DeadGroups> {
+  async #deadGroups(...[topics, selection = {}]: Parameters<Surveys['deadGroups']>): Promise<DeadGroups> {
     const pace = new SurveyPace();
     const now = this.#engine().readClock();
     const names = topics === null ? null : new Set(topics);
     const numbers = this.#engine().survey.numbersOf(topics);
     // An index of one topic, or the index of all.
     const topic = numbers?.length === 1 ? (numbers[0] ?? null) : null;
-    const grouping = new DeadGrouping();
-    let place: Place | null = numbers?.length === 0 ? null : newest;
+    const grouping = new DeadGrouping(selection);
+    let place: Place | null = numbers?.length === 0 ? null : grouping.start;
+    let seen = 0;
     for (let left: number = storeLimits.groupedDeadMax; place !== null && left > 0; ) {
       const { letters, place: next } = this.#engine().survey.deadBefore(topic, place);
-      for (const letter of letters)
-        if (names === null || names.has(letter.topic))
-          grouping.add(letter.topic, letter.deadAt, letter.last, now);
+      for (const letter of letters) {
+        if (names !== null && !names.has(letter.topic)) continue;
+        grouping.add(letter, now);
+        seen += 1;
+      }
       left -= letters.length;
-      place = next;
+      place = next === null || grouping.isPast(next.at) ? null : next;
       await pace.restOrGiveUp();
     }
+    // Those after `until` were not seen.
     const whole = this.#engine().survey.countOf(numbers, [dead]);
-    return grouping.result(place === null || grouping.examined >= whole);
+    return grouping.result(place === null || seen >= whole);
   }
 }

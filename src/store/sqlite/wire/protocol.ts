@@ -7,7 +7,7 @@ import { limits } from '../../../core/limits.ts';
 
 /** Both sides must agree; a change of the number needs a restart instead of a reload. A changed message
  *  raises it, and so does a new verb: dq-store ends a connection that sends a kind unknown to it. */
-export const protocolNumber = 10;
+export const protocolNumber = 11;
 export const protocolMagic = 0x31736471;
 
 /** The kinds of frames that no single verb has; the others are numbers of ports/store-verbs.ts. */

@@ -1,9 +1,9 @@
 #!lua flags=no-writes,allow-oom
--- dead-last: lists dead letters before a place, newest death first, with their last attempts only.
+-- dead-last: lists dead letters before a place, newest death first, with their causes only.
 -- @keys P
 -- @args topic ('' = all), place (ms, version), max
 -- @returns storage clock (ms), place of the last examined one (ms, version; -1 = no more); per dead letter:
---   topic, deadAt, last attempt since the last requeue as JSON ('' = none)
+--   topic, deadAt, reason, last attempt since the last requeue as JSON ('' = none)
 -- @include clock, numbers, topics, jobs, places, dead
 local most = tonumber(ARGV[7])
 local key, wanted = dead_keys({ topic = ARGV[4] })
@@ -18,9 +18,11 @@ for i = #members - 1, 1, -2 do
   if no then
     local f = field_of(no, tid)
     local more = call('HGET', P .. ':m', f) or ''
-    local has_failed = #more == 28 and struct.unpack('>I2', more, 2) > 0
+    local is_whole = #more == 28
+    local has_failed = is_whole and struct.unpack('>I2', more, 2) > 0
     local lines = has_failed and call('HGET', P .. ':p', f) or ''
-    answer[#answer + 1] = { topic_name(no), tonumber(members[i + 1]), lines:match('[^\n]*$') }
+    local reason = is_whole and more:byte(28) or 0
+    answer[#answer + 1] = { topic_name(no), tonumber(members[i + 1]), reason, lines:match('[^\n]*$') }
   end
 end
 if first > 0 then answer[2], answer[3] = tonumber(members[2]), (struct.unpack('>I7', members[1])) end
