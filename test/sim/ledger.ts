@@ -918,7 +918,7 @@ export class Ledger {
     entry.isDueKnown = true;
   }
 
-  /** 1, 3, 5 … units, and at least what the receiver asks for, or the client whose snooze was one too many. */
+  /** 1, 3, 5 … units, at least what the receiver asks for, or the client whose snooze was one too many. */
   #waitOf(
     entry: Entry,
     { call, pull }: LeaseRecord,
