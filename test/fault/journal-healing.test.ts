@@ -3,11 +3,15 @@
 // accepted job is lost and that no ended one is called (test/sim/journal/laws.ts), and total-queue.test.ts
 // does so on real servers.
 
-import { createConnection } from 'mysql2/promise';
 import { describe, expect, it } from 'vitest';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { farOffMs, jobOf } from '../conformance/trial.ts';
-import { type JournalInstance, journalDatabase, journalInstance } from '../support/journal-instance.ts';
+import {
+  askMysql,
+  type JournalInstance,
+  journalDatabase,
+  journalInstance,
+} from '../support/journal-instance.ts';
 import { lacks, workerMariadb, workerRedis } from '../support/services.ts';
 import { until } from '../support/until.ts';
 
@@ -50,11 +54,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, heal
     return { one, two, version: (stored as { version: number }).version };
   }
 
-  async function change(sql: string): Promise<void> {
-    const connection = await createConnection({ uri: mysql.url(`healing${made - 1}`) });
-    await connection.query(sql);
-    await connection.end();
-  }
+  const change = (sql: string) => askMysql(mysql.url(`healing${made - 1}`), sql);
   /** As if the second instance had given its last sign a minute earlier. */
   const silence = () => change('UPDATE dq_journal_instance SET seen_at = seen_at - 60000 WHERE instance = 2');
 

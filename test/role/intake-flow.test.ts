@@ -1,13 +1,11 @@
 // The flow of a job over HTTP: from the store alone, and from a journal in a real MariaDB.
 
-import { createConnection } from 'mysql2/promise';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Change } from '../../src/core/job-change.ts';
-import { parseMysqlUrl } from '../../src/core/url/server-url.ts';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
-import { journalTables } from '../../src/registry/sql/schema/mysql-schema.ts';
 import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';
 import { type IntakeOptions, startIntake } from '../support/intake.ts';
+import { askMysql, journalDatabase } from '../support/journal-instance.ts';
 import { lacks, workerMariadb } from '../support/services.ts';
 import { spoolDirectory } from '../support/spool.ts';
 
@@ -59,14 +57,7 @@ describe.skipIf(await lacks('mysql'))('flow with a journal', async () => {
 
   async function recorded(changes: readonly Change[]) {
     const database = `flow${made++}`;
-    const connection = await createConnection({ uri: server.url('mysql') });
-    onTestFinished(() => connection.end());
-    await connection.query(`CREATE DATABASE ${database}`);
-    await connection.query(`USE ${database}`);
-    for (const table of journalTables) await connection.query(table);
-    const parsed = parseMysqlUrl(server.url(database));
-    if (!parsed.ok) throw new Error(parsed.message);
-    const db = new MysqlJournal(parsed.value, 1);
+    const db = new MysqlJournal(await journalDatabase(server, database), 1);
     onTestFinished(() => db.close());
     const [from, next] = [0, 1].map((offset) => ({ segment: offset, offset })) as [never, never];
     const here = { process: 'dq-server-3', host: 'far', marks: new Map() };
@@ -75,7 +66,7 @@ describe.skipIf(await lacks('mysql'))('flow with a journal', async () => {
     onTestFinished(() => spool.close());
     return {
       ...(await withTopic({ journal: { db, spool, record: async () => {}, rejectReason: () => null } })),
-      connection,
+      forgetChanges: () => askMysql(server.url(database), 'DELETE FROM dq_job_log'),
       db,
     };
   }
@@ -122,8 +113,8 @@ describe.skipIf(await lacks('mysql'))('flow with a journal', async () => {
   });
 
   it('falls back on the row when the log was removed', async () => {
-    const { flow, connection } = await recorded([accepted, run, done]);
-    await connection.query('DELETE FROM dq_job_log');
+    const { flow, forgetChanges } = await recorded([accepted, run, done]);
+    await forgetChanges();
     expect((await flow('a')).entries).toMatchObject([
       { event: 'done', at: '2030-01-01T00:00:09.000Z', place: 's:1', process: null },
     ]);

@@ -1,7 +1,6 @@
 // The audit and the survey of the journal, on a real Redis and MariaDB; the agents of dq-upkeep run in this
 // process.
 
-import { createConnection } from 'mysql2/promise';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { RedisServer } from '../../scripts/services/redis.ts';
 import { openWithoutJournal } from '../../src/compose/journal.ts';
@@ -13,7 +12,12 @@ import { Resources } from '../../src/runtime/resources.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import type { DumpedJob } from '../conformance/store-under-test.ts';
 import { farOffMs, jobOf, Trial } from '../conformance/trial.ts';
-import { type JournalInstance, journalDatabase, journalInstance } from '../support/journal-instance.ts';
+import {
+  askMysql,
+  type JournalInstance,
+  journalDatabase,
+  journalInstance,
+} from '../support/journal-instance.ts';
 import { openEmpty } from '../support/redis-store.ts';
 import { lacks, workerMariadb, workerRedis } from '../support/services.ts';
 import { until } from '../support/until.ts';
@@ -39,11 +43,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, audi
     return { journal, instance };
   }
 
-  const inMysql = async (...statements: readonly string[]) => {
-    const connection = await createConnection({ uri: mysql.url(database) });
-    for (const statement of statements) await connection.query(statement);
-    await connection.end();
-  };
+  const inMysql = (...statements: readonly string[]) => askMysql(mysql.url(database), ...statements);
 
   /** Pushes, and waits for the rows. */
   async function pushed({ store }: JournalInstance, journal: MysqlJournal, ...ids: readonly string[]) {

@@ -2,13 +2,12 @@
 
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createConnection } from 'mysql2/promise';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Change } from '../../src/core/job-change.ts';
 import { examineJournal } from '../../src/journal/heal/journal-fsck.ts';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
 import { farOffMs, jobOf } from '../conformance/trial.ts';
-import { journalDatabase, journalInstance } from '../support/journal-instance.ts';
+import { askMysql, journalDatabase, journalInstance } from '../support/journal-instance.ts';
 import { lacks, workerMariadb, workerRedis } from '../support/services.ts';
 import { changeOf, spoolDirectory, writerIn } from '../support/spool.ts';
 
@@ -75,9 +74,10 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('fsck of the j
     // It died with changes in its spool: this job is one of them.
     await one.under.store.jobs.push([jobOf('spooled', delayed)]);
     await journal.seen({ instance: 9, host: 'far', barrier: 0, highest: 1, spoolBytes: 400 });
-    const connection = await createConnection({ uri: mysql.url(database) });
-    await connection.query('UPDATE dq_journal_instance SET seen_at = seen_at - 3600000 WHERE instance = 9');
-    await connection.end();
+    await askMysql(
+      mysql.url(database),
+      'UPDATE dq_journal_instance SET seen_at = seen_at - 3600000 WHERE instance = 9',
+    );
     expect(await examine()).toMatchObject([
       { invariant: 'J1', count: 1, examples: ['t/spooled'], awaits: ['instance 9 on far'] },
       { invariant: 'J2', count: 1, examples: ['t/lost'], awaits: ['instance 9 on far'] },

@@ -1,6 +1,5 @@
 // The journal in a real MariaDB: merge, shipping, positions, marks, pages and retention.
 
-import { createConnection } from 'mysql2/promise';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { Dice } from '../../scripts/dice.ts';
 import type { Change } from '../../src/core/job-change.ts';
@@ -9,7 +8,7 @@ import type { MysqlServer } from '../../src/core/url/server-url.ts';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
 import { allBarriers, type RowPage, type ShippedBatch } from '../../src/ports/journal.ts';
 import { startAnswerLoser } from '../support/answer-loser.ts';
-import { journalDatabase } from '../support/journal-instance.ts';
+import { askMysql, journalDatabase } from '../support/journal-instance.ts';
 import { randomLife } from '../support/journal-lives.ts';
 import { lacks, workerMariadb } from '../support/services.ts';
 import { changeKinds, changeOf } from '../support/spool.ts';
@@ -30,12 +29,7 @@ describe.skipIf(await lacks('mysql'))('journal in MySQL', async () => {
   const server = await workerMariadb();
   let database = '';
   let made = 0;
-  const ask = async (sql: string, name = database) => {
-    const connection = await createConnection({ uri: server.url(name), supportBigNumbers: true });
-    const [rows] = await connection.query(sql);
-    await connection.end();
-    return rows as readonly Record<string, unknown>[];
-  };
+  const ask = (sql: string) => askMysql(server.url(database), sql);
   let login: MysqlServer;
   const journalOn = (port = login.port): MysqlJournal => {
     const journal = new MysqlJournal({ ...login, port });

@@ -2,7 +2,6 @@
 
 import { readdirSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
-import { createConnection } from 'mysql2/promise';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { Change } from '../../src/core/job-change.ts';
 import { type JobRow, rowsOf } from '../../src/core/job-row.ts';
@@ -13,7 +12,7 @@ import type { SpoolDirectory } from '../../src/journal/ship/spool-directory.ts';
 import { allBarriers } from '../../src/ports/journal.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { startAnswerLoser } from '../support/answer-loser.ts';
-import { journalDatabase, journalWith } from '../support/journal-instance.ts';
+import { askMysql, journalDatabase, journalWith } from '../support/journal-instance.ts';
 import { lacks, workerMariadb } from '../support/services.ts';
 import { changeKinds, changeOf, spoolDirectory, stream, writerIn } from '../support/spool.ts';
 import { until } from '../support/until.ts';
@@ -27,12 +26,7 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
   const server = await workerMariadb();
   let database = '';
   let made = 0;
-  const ask = async (sql: string, name = database) => {
-    const connection = await createConnection({ uri: server.url(name) });
-    const [rows] = await connection.query(sql);
-    await connection.end();
-    return rows as readonly Record<string, unknown>[];
-  };
+  const ask = (sql: string) => askMysql(server.url(database), sql);
   let login: MysqlServer;
   const journalOn = (port = login.port): MysqlJournal => {
     const journal = new MysqlJournal({ ...login, port });

@@ -70,6 +70,15 @@ export async function journalDatabase(
   return parsed.value;
 }
 
+/** One connection runs the statements. Returns the rows of the last one. */
+export async function askMysql(uri: string, ...statements: readonly string[]) {
+  const connection = await createConnection({ uri, supportBigNumbers: true });
+  let rows: unknown = [];
+  for (const statement of statements) [rows] = await connection.query(statement);
+  await connection.end();
+  return rows as readonly Record<string, unknown>[];
+}
+
 /** The journal with other calls of these names. */
 export const journalWith = (journal: JournalDb, calls: Partial<JournalDb>): JournalDb =>
   new Proxy(journal, {
