@@ -238,35 +238,3 @@ describe.skipIf(await lacks('redis'))('operations on several Redis', () => {
     for (const server of servers) expect(Number(await server.ask('HLEN', '{dq:0}:j'))).toBeGreaterThan(0);
   });
 });
-
-describe('operations', () => {
-  it('wait while the registry does not answer, and move nothing twice', async () => {
-    const bench = await openBench('sqlite');
-    await die(bench.store, 't', ids('a', 1_100));
-    let isOut = false;
-    const registry: Registry = {
-      ...bench.registry,
-      claimOperation: (...args) => bench.registry.claimOperation(...args),
-      checkpointOperation: (...args) =>
-        isOut
-          ? Promise.reject(new StoreError({ kind: 'unknown', code: 'timeout' }))
-          : bench.registry.checkpointOperation(...args),
-    };
-    const id = await begin(bench, {});
-    const { calls } = await work({ ...bench, registry }, () => {
-      isOut = true;
-    });
-    await bench.time.passUntil('it waits', () =>
-      bench.rig.lines.some(({ message }) => /operation waits/.test(message)),
-    );
-    expect(calls.requeued).toBe(500);
-    isOut = false;
-    const next = bench.time.passUntil('the end', async () => {
-      isOut = false;
-      const found = await bench.registry.operation(id);
-      return found?.endedAt == null ? null : found;
-    });
-    expect(await next).toMatchObject({ done: 1_100, skipped: 0, problem: null });
-    expect(calls.requeued).toBe(1_100);
-  });
-});

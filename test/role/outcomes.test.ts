@@ -74,22 +74,6 @@ describe('a call', () => {
     await rig.push('t', 'b', { body: Buffer.alloc(bodyBytes, ' ') });
     expect((await follows(rig, 'dead')).json).toMatchObject({ body: null, bodyBytes });
   });
-
-  it('that fails and is repeated pushes nothing until the job ends', async () => {
-    const rig = await startRig();
-    let calls = 0;
-    const sink = await startSink((_, reply) => {
-      calls += 1;
-      reply.writeHead(calls < 3 ? 500 : 200).end();
-    });
-    await rig.topic('next', '', noCall);
-    const backoff = { type: 'ladder', stepsMs: [0] } as const;
-    await rig.topic('t', sink.url, { onDone: 'next', onDead: 'next', backoff });
-    await rig.run(createNotifier(rig.context()));
-    await rig.push('t', 'a');
-    expect((await follows(rig, 'next')).json).toMatchObject({ type: 'dq.done', attempt: 3, status: 200 });
-    expect((await rig.store.jobs.search({ topic: 'next' }, 10, null)).items).toHaveLength(1);
-  });
 });
 
 describe('dq-upkeep', () => {

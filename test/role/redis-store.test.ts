@@ -685,29 +685,6 @@ describe.skipIf(await lacks('redis'))('Redis store', () => {
     await until('it to be reserved', async () => (await reserve()).length === 1);
   });
 
-  it('promote: never waits too long and never moves a job early', async () => {
-    const { trial } = await opened();
-    expect(await trial.promote()).toEqual({ moved: 0, waitMs: null });
-    const { dueAt } = await trial.push('1', { when: { delayMs: 400 } });
-    for (let moved = 0; moved === 0; ) {
-      // The server reads its clock, the clock of this machine, after this.
-      const before = Date.now();
-      const asked = await trial.promote();
-      moved = asked.moved;
-      if (moved === 0) expect(before + (asked.waitMs ?? 0)).toBeLessThanOrEqual(dueAt + 1);
-      else expect(Date.now()).toBeGreaterThanOrEqual(dueAt);
-    }
-  });
-
-  it('lost connection: a pending push is unknown at once', async () => {
-    const { server, trial } = await opened({ callMs: 600_000 });
-    await trial.push('1');
-    await server.process.freeze();
-    const pushed = trial.tryPush('2');
-    await server.process.kill();
-    expect(await pushed).toEqual({ kind: 'unknown', code: 'redis_no_answer' });
-  });
-
   it('failed script: unknown, and logged', async () => {
     const { log, errors } = hearing();
     const { under, trial } = await opened({ log });
