@@ -237,12 +237,6 @@ const byName: Mutants<Mutant> = {
       'lateOf: all changes of a partition that was not asked, those before a loss, or none',
     ),
   },
-  'report-after-commit': {
-    file: 'src/journal/ship/recorder.ts',
-    text: 'const marks = await looker.report(writer, changes);',
-    by: 'const marks = new Map(changes.map(({ place, number }) => [place, number]));',
-    test: role('journal-recorder', 'reports numbers to the store before MySQL has them'),
-  },
   'late-spool-merged': {
     file: 'src/journal/ship/recorder.ts',
     text: 'if (await this.#setAsideLate(stream, from, part, title !== null)) return true;',

@@ -98,6 +98,12 @@ export const journalMutants: Mutants<SimulatedMutant> = sharing(
       text: "part: isLogged ? 'changed' : 'waiting'",
       by: "part: isLogged ? 'changed' : 'dead'",
     },
+    'journal-numbers-are-not-reported-to-the-store': {
+      faults: healed,
+      file: 'src/journal/ship/recorder.ts',
+      text: 'const marks = await looker.report(writer, changes);',
+      by: 'const marks = new Map(changes.map(({ place, number }) => [place, number]));',
+    },
     'journal-end-during-a-healing-is-overwritten': {
       faults: 'mysqlTrouble,redisFailover,redisEmptied',
       file: script('restore'),

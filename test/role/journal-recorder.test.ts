@@ -126,22 +126,6 @@ describe.skipIf(await lacks('mysql'))('recorder', async () => {
     await spool.close();
   });
 
-  it('reports numbers to the store before MySQL has them', async () => {
-    const { spool, writer } = await spooled(changes.slice(0, 10));
-    await writer.close();
-    const reported: unknown[] = [];
-    const looker: RecorderOptions['looker'] = {
-      report: async (_writer, its) => {
-        if (its.length > 0) reported.push([its.length, await count()]);
-        return new Map();
-      },
-      ...{ lateOf: () => [], shipped: () => {} },
-    };
-    await recording(spool, { looker });
-    await until('the rows', async () => (await count()) > 0);
-    expect(reported).toEqual([[10, 0]]);
-  });
-
   it('ships what a dead process left, then removes files and position', async () => {
     const spool = spoolDirectory();
     const writer = await writerIn(spool, { segmentBytes: 64 * 1024 });
