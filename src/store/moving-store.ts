@@ -8,7 +8,7 @@
 // nothing (Arrivals.put), and jobs.db rejects a change of a job that is no longer reserved, so no process
 // works by an old reading.
 
-import { type EndedJob, isInWindow, type JobKey, type JobSnapshot } from '../core/job.ts';
+import { type EndedJob, isInWindow, type JobKey, type JobSnapshot, type Version } from '../core/job.ts';
 import { leavingName } from '../core/left-behind.ts';
 import type {
   Counts,
@@ -127,7 +127,8 @@ export class MovingStore {
     return {
       ...jobs,
       push: (items, onStored) => this.#push(items, onStored),
-      get: (key, how) => this.#get(key, how),
+      get: (key, how, leased) =>
+        leased === undefined ? this.#get(key, how) : this.#getLeased(key, how, leased),
       search: async (...args) => this.#named(await jobs.search(...args)),
       cancel: (keys, as) => this.#change(keys, (store, its) => store.cancel(its, as)),
       run: (keys) => this.#change(keys, (store, its) => store.run(its)),
@@ -210,6 +211,12 @@ export class MovingStore {
     if (outcome.kind === 'read') return outcome.job;
     if (outcome === held) return source.get(key, how);
     throw new StoreError(outcome);
+  }
+
+  /** As #finish: jobs.db may have a job of the same id, which another instance does not know. */
+  async #getLeased(key: JobKey, how: 'bodiless' | undefined, leased: Version): Promise<JobSnapshot | null> {
+    const job = await this.#target.jobs.get(key, how);
+    return job?.version === leased || !this.#hasJobs ? job : this.jobs.get(key, how);
   }
 
   /** Puts what jobs.db has of the ids, and tells where each call goes: to Redis, or to jobs.db for a reserved

@@ -9,7 +9,7 @@ import type { Config } from '../config/options.ts';
 import { webhookIdOf } from '../core/delivery.ts';
 import { formatInstant } from '../core/duration.ts';
 import { extensionOf, optionsIn } from '../core/extension.ts';
-import type { BuryReason, JobKey, JobSnapshot, Lease, ReservedJob } from '../core/job.ts';
+import type { BuryReason, JobSnapshot, Lease, ReservedJob } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
 import type { OutcomeTopics } from '../core/topic/outcome-topics.ts';
 import type { Topic } from '../core/topic/topic.ts';
@@ -179,7 +179,7 @@ async function completed<I extends Lease & Pick<AckItem, 'attempt'>>(
   if ('kind' in topic) return { unwritten: topic };
   try {
     if (nameIn(topic, reason) === '') return { item };
-    const job = await readJob(store.jobs, { topic: item.topic, id: item.id });
+    const job = await readJob(store.jobs, item);
     if (job?.version !== item.version) return { unwritten: { kind: 'lease_lost' } };
     const attempt = item.attempt?.attempt ?? job.failures;
     const how = { reason, attempt, at: clock.now(), status: null, reply };
@@ -213,13 +213,13 @@ const damaged: ReadonlySet<string> = new Set(['store_damaged', 'store_failed']);
 
 async function readJob(
   jobs: Pick<JobStore, 'get'>,
-  key: JobKey,
+  { topic, id, version }: Lease,
 ): Promise<(Omit<JobSnapshot, 'body'> & Pick<EndedJob, 'body'>) | null> {
   try {
-    return await jobs.get(key);
+    return await jobs.get({ topic, id }, undefined, version);
   } catch (error) {
     if (!damaged.has(failureCodeOf(error))) throw error;
-    const job = await jobs.get(key, 'bodiless');
+    const job = await jobs.get({ topic, id }, 'bodiless', version);
     return job === null ? null : { ...job, body: null };
   }
 }

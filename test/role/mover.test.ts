@@ -244,6 +244,19 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     expect(await under.store.jobs.get(keyOf('ready'))).toBeNull();
   });
 
+  it('before the move: a lease finds its job beside one of the same id in jobs.db', async () => {
+    const { moving, under, lease } = await opened();
+    // Pushed by an instance that does not know this jobs.db.
+    await under.store.jobs.push([jobOf('ready')]);
+    const [other] = (await under.store.jobs.reserve(0, request(1, null, pullOwner))).jobs;
+    const { jobs } = moving.store;
+    expect(await jobs.get(keyOf('ready'), undefined, other?.version)).toMatchObject({
+      version: other?.version,
+      state: 'reserved',
+    });
+    expect(await jobs.get(keyOf(leased), 'bodiless', lease.version)).toMatchObject({ state: 'reserved' });
+  });
+
   it('an edit of a job that has not arrived finds it, and the mover brings no older body', async () => {
     const { time, under, moving, mover, arrivals, lease } = await opened();
     const { move } = await moving.calls.begin();
