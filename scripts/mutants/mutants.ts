@@ -117,12 +117,6 @@ const byName: Mutants<Mutant> = {
     by: 'tonumber(known) > note.id)',
     test: role('redis-notes', 'several writers: the note covers the oldest loss'),
   },
-  'put-dead-without-alert': {
-    file: script('restore'),
-    text: "if row.is_told then put_settled_alert(job) else owe_alert(job, '') end",
-    by: "if not row.is_told then owe_alert(job, '') end",
-    test: role('redis-restore', 'absent and dead with a settled alert: is removed when it is old'),
-  },
   'note-below-the-lost-numbers': {
     file: script('shared/healing'),
     text: '  rise_above(lost)\n',

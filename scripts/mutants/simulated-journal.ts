@@ -104,6 +104,12 @@ export const journalMutants: Mutants<SimulatedMutant> = sharing(
       text: 'const marks = await looker.report(writer, changes);',
       by: 'const marks = new Map(changes.map(({ place, number }) => [place, number]));',
     },
+    'journal-dead-letter-is-put-back-without-its-settled-alert': {
+      faults: healed,
+      file: script('restore'),
+      text: "if row.is_told then put_settled_alert(job) else owe_alert(job, '') end",
+      by: "if not row.is_told then owe_alert(job, '') end",
+    },
     'journal-end-during-a-healing-is-overwritten': {
       faults: 'mysqlTrouble,redisFailover,redisEmptied',
       file: script('restore'),

@@ -87,15 +87,6 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', async () => {
     expect(await trial.dead.requeue({}, 10)).toEqual({ requeued: 2, more: false });
   });
 
-  it('absent and dead with a settled alert: is removed when it is old', async () => {
-    const { trial, healing } = await opened();
-    const version = later((await trial.push('clock')).version);
-    const dead = { state: 'dead', reason: 'gone', orderAt: 5_000, alertTold: version } as const;
-    await healing.put([rowOf(version, dead)]);
-    expect(await trial.dead.expire(60_000, 10)).toEqual({ expired: 1, more: false });
-    expect(await trial.jobs.get(key)).toBeNull();
-  });
-
   it('edited: comes back with its new body, whether it is absent or an older version came back', async () => {
     const { under, trial, healing } = await opened();
     const spool = new MemorySpool();
