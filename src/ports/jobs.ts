@@ -368,8 +368,9 @@ export interface JobStore {
   /** In order, each job atomic by itself; equal ids in one call replace one another. A repeat after
    *  `unknown` with mode replace makes one more version, which replaces the first. */
   push(jobs: readonly PushJob[], onStored?: OnStored): Promise<readonly PushOutcome[]>;
-  /** `bodiless`: with an empty body, because one may have megabytes; its options may be missing. `leased`: the
-   *  version whose lease the caller has; of two stores with a job of the key, the one of that lease answers. */
+  /** `bodiless`: with an empty body, because one may have megabytes; its options may be missing. `leased`:
+   *  the version whose lease the caller has; of two stores with a job of the key, the one of that lease
+   *  answers. */
   get(key: JobKey, how?: 'bodiless', leased?: Version): Promise<JobSnapshot | null>;
   /** Earliest due first, equal ones by version; ended jobs latest end first. A call reads at most
    *  storeLimits.searchRowsMax jobs, so a page with a next one can be short or empty. So it can with
