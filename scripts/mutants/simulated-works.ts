@@ -252,6 +252,11 @@ export const workMutants: Mutants<SimulatedMutant> = {
         text: '[partitionName]: this.#tx.counters.nextNumber(this.#tx.now)',
         by: '[partitionName]: this.#tx.now * 1_000',
       },
+      'clear-ends-ready-jobs-alone': {
+        file: operation('operation-jobs'),
+        text: "(kind === 'cancel' || kind === 'clear' ? undefined : 'delayed')",
+        by: "(kind === 'cancel' ? undefined : kind === 'clear' ? 'ready' : 'delayed')",
+      },
       'rest-of-a-step-is-dropped': {
         file: operation('operation-run'),
         text: 'step: [...unsure, ...this.#work.step.slice(keys.length)] };',

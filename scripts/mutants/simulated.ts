@@ -153,6 +153,25 @@ const byName: Mutants<SimulatedMutant> = {
     text: 'return Math.min(free, Math.max(0, Math.floor(bucket.tokens(nowMs))));',
     by: 'return free;',
   },
+  'paused-topics-are-called': {
+    faults: 'topicOff',
+    file: 'src/core/topic/topic.ts',
+    text: "return state === 'active' &&",
+    by: "return (state === 'active' || state === 'paused') &&",
+  },
+  'changed-topic-keeps-its-limits': {
+    faults: 'topicEdit,topicOff',
+    file: notifier('capacity'),
+    text: 'const target = this.#targets.forget(name);',
+    by: 'const target = this.#targets.get(name);',
+  },
+  'calls-of-a-removed-topic-count-nothing': {
+    faults: 'topicEdit',
+    works: 'removals',
+    file: notifier('capacity'),
+    text: 'if (this.#budget.runningOf(name) > 0 || this.#rates.has(name)) this.targetOf(name);',
+    by: '',
+  },
   'suspects-are-called-beside-others': {
     faults: 'poison,kill',
     file: notifier('poison-isolation'),

@@ -1,4 +1,4 @@
-// How topics and notifiers share slots, and when paused, unknown and ailing topics are called.
+// When topics are called again, what holds unknown ones, and why a notifier calls none.
 import { describe, expect, it } from 'vitest';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { JobStore } from '../../src/ports/job-store.ts';
@@ -53,22 +53,6 @@ describe('notifier: rhythm', () => {
 });
 
 describe('notifier: topics', () => {
-  it.each(['paused', 'offline'] as const)('a topic that is %s is not called', async (state) => {
-    const { rig, sink } = await startTopic({ state });
-    await rig.topic('other', sink.url);
-    await rig.run(createNotifier(rig.context()));
-    await rig.push('t', 'a');
-    await rig.push('other', 'a');
-    await until('the other is delivered', () => rig.counted('other', 'delivered') === 1);
-    expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
-      state: 'ready',
-      failures: 0,
-    });
-    await rig.topic('t', sink.url);
-    await until('it is delivered', () => rig.counted('t', 'delivered') === 1);
-    expect(rig.notified().filter(({ topic }) => topic === 't')).toMatchObject([{ attempt: 1 }]);
-  });
-
   it('a job of an unknown topic is held until the topic is registered', async () => {
     const rig = await startRig();
     const sink = await startSink();
@@ -91,40 +75,6 @@ describe('notifier: topics', () => {
     await rig.topic('late', sink.url);
     await until('both are delivered', () => rig.counted('late', 'delivered') === 2);
     expect(sink.arrivals.map(({ attempt }) => attempt)).toEqual([1, 1]);
-  });
-
-  it('calls of a deleted topic count when it is registered again', async () => {
-    const { rig, sink } = await startTopic({ answer: hang, concurrency: 1, timeoutMs: 60_000 });
-    await rig.topic('other', sink.url, { timeoutMs: 60_000 });
-    await rig.run(createNotifier(rig.context()));
-    await rig.push('t', 'a');
-    await until('it is called', () => sink.open().length === 1);
-    const { revision } = (await rig.registry.get('t')) ?? { revision: -1 };
-    expect(await rig.registry.remove('t', revision)).toBe('removed');
-    await rig.topics.refresh();
-    await rig.topic('t', sink.url, { concurrency: 1, timeoutMs: 60_000 });
-    await rig.pushAll('t', ['b', 'c', 'd']);
-    await rig.push('other', 'x');
-    await until('the other is called', () => sink.open().length >= 2);
-    expect(sink.open().map(({ topic, id }) => `${topic} ${id}`)).toEqual(['t a', 'other x']);
-    sink.finish(sink.arrivals[0]);
-    await until('the next is called', () => sink.arrivals.length >= 3);
-    await rig.push('other', 'y');
-    await until('the other is called again', () => sink.open().some(({ id }) => id === 'y'));
-    expect(sink.open().filter(({ topic }) => topic === 't')).toHaveLength(1);
-  });
-
-  it('a change of the callback URL applies to the next call', async () => {
-    const rig = await startRig();
-    const [old, next] = [await startSink(), await startSink()];
-    await rig.topic('t', old.url);
-    await rig.run(createNotifier(rig.context()));
-    await rig.push('t', 'a');
-    await until('the first is delivered', () => rig.counted('t', 'delivered') === 1);
-    await rig.topic('t', next.url);
-    await rig.push('t', 'b');
-    await until('the second is delivered', () => rig.counted('t', 'delivered') === 2);
-    expect([old.arrivals.length, next.arrivals.length]).toEqual([1, 1]);
   });
 });
 

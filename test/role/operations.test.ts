@@ -129,20 +129,6 @@ const ended = ({ registry, time }: Bench, id: string) =>
 const kinds = (await lacks('redis')) ? (['sqlite'] as const) : (['sqlite', 'redis'] as const);
 
 describe.each(kinds)('operations on %s', (kind) => {
-  it('clear: ends the jobs of a topic in every state, and no others', async () => {
-    const bench = await openBench(kind);
-    await die(bench.store, 't', ids('dead', 3));
-    await push(bench.store, 't', ids('ready', 4));
-    await push(bench.store, 't', ids('later', 600), 3_600_000);
-    await push(bench.store, 'u', ids('a', 2));
-    const id = await begin(bench, { kind: 'clear' });
-    await work(bench);
-    expect(await ended(bench, id)).toMatchObject({ state: 'finished', done: 607, skipped: 0, failed: 0 });
-    const { topics } = await bench.store.admin.counts();
-    expect(Object.values(topics['t'] ?? {}).reduce((sum, n) => sum + n, 0)).toBe(0);
-    expect(topics['u']).toMatchObject({ ready: 2 });
-  });
-
   it('requeue: a filter by prefix, reason of the last attempt and status', async () => {
     const bench = await openBench(kind);
     await die(bench.store, 't', ['x1', 'x2', 'y1']);
