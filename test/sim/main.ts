@@ -24,7 +24,7 @@ const usage = `usage: npm run sim -- [option …]
   --store sqlite         or redis: where the jobs are
   --shards N             the jobs are in N shards of Redis; default: the seed decides
   --kept                 the worlds of test/sim/seeds first
-  --twice                run each world again, in a new process and the last one first: the hashes of
+  --twice                run each world again, in another process and the last one first: the hashes of
                          everything that happened must be equal
   --shrink               make each world that breaks a rule smaller, and print its story and its plan
   --faults a,b           enable these kinds of faults, in place of those that each seed draws
@@ -52,6 +52,7 @@ const { values: given } = readFlags(
     jobs: { type: 'string' },
     share: { type: 'string', default: '0/1' },
     hashes: { type: 'string' },
+    again: { type: 'boolean', default: false },
   },
   usage,
 );
@@ -71,7 +72,7 @@ const kept = given.story ? 100_000 : 80;
 function firstSeed(): number {
   if (given.from !== 'today') return wholeNumber('from', given.from);
   const first = Math.floor(Date.now() / dayMs) * seedsOfDay;
-  if (share.index === 0) console.log(`sim: the seeds of today begin at ${first}`);
+  if (share.index === 0 && !given.again) console.log(`sim: the seeds of today begin at ${first}`);
   return first;
 }
 
@@ -99,12 +100,6 @@ function worksOf(text: string | undefined): readonly WorkKind[] | undefined {
   });
 }
 
-/** What survives a world, or differs in each process or server, shows in the second run: its worlds have
- *  others before them. */
-function plansAgain(first: readonly string[]): Iterator<Plan> {
-  return [...plans()].slice(0, first.length).reverse().values();
-}
-
 /** Those of this share. */
 function* plans(): Generator<Plan> {
   let n = 0;
@@ -128,33 +123,17 @@ function* allPlans(): Generator<Plan> {
 
 let [seeds, events, violations] = [0, 0, 0];
 const totals: Record<string, number> = {};
+type Hashed = readonly [seed: number, hash: string];
 /** one for each world of this process */
-const hashes: string[] = [];
-/** those of the first run, with --twice in the second one; null: there was none */
-const before =
-  given.hashes !== undefined && existsSync(given.hashes)
-    ? (JSON.parse(readFileSync(given.hashes, 'utf8')) as readonly string[])
-    : null;
+const hashes: Hashed[] = [];
 
 const resultOf = (plan: Plan): Result => new World(plan, ground).run();
 
 function runPlan(plan: Plan): void {
-  if (before === null) runFirst(plan);
-  else runAgain(plan, before);
-}
-
-function runAgain(plan: Plan, first: readonly string[]): void {
-  const { hash } = resultOf(plan);
-  hashes.push(hash);
-  const known = first.at(-hashes.length);
-  if (hash === known) return;
-  violations += 1;
-  console.log(`seed ${plan.seed}: two runs differ: ${known} and ${hash}`);
-}
-
-function runFirst(plan: Plan): void {
   const result = resultOf(plan);
-  hashes.push(result.hash);
+  hashes.push([plan.seed, result.hash]);
+  // The other run reports and counts the world.
+  if (given.again) return;
   if (given.story) for (const sentence of result.story) console.log(sentence);
   seeds += 1;
   events += result.events;
@@ -194,7 +173,7 @@ function writeLines(): void {
 
 function end(): never {
   writeLines();
-  if (given.hashes !== undefined && before === null) writeFileSync(given.hashes, JSON.stringify(hashes));
+  if (given.hashes !== undefined) writeFileSync(given.hashes, JSON.stringify(hashes));
   if (given.numbers) console.log(`sim: ${JSON.stringify(totals)}`);
   printSums({ seeds, events, violations });
   process.exit(violations > 0 ? 1 : 0);
@@ -217,17 +196,31 @@ function jobsOf(): number {
 
 function runShares(jobs: number, flags: readonly string[]): Promise<number> {
   const shares = Array.from({ length: jobs }, (_, index) => shareText({ index, of: jobs }));
-  return runPrograms(
-    shares.map((its) => [...flags, '--share', its]),
-    'together',
-  );
+  return runPrograms(shares.map((its) => [...flags, '--share', its]));
 }
 
+/** What survives a world, or differs in each process or server, shows in the run that has the last world
+ *  first: its worlds have others before them. */
 async function runTwice(flags: readonly string[]): Promise<number> {
   const directory = mkdtempSync(join(tmpdir(), 'dq-sim-'));
-  const run = [...flags, '--hashes', join(directory, 'hashes.json')];
+  const [once, again] = [join(directory, 'once'), join(directory, 'again')];
+  const hashesIn = (file: string) => JSON.parse(readFileSync(file, 'utf8')) as readonly Hashed[];
   try {
-    return await runPrograms([run, run], 'one by one');
+    const code = await runPrograms([
+      [...flags, '--hashes', once],
+      [...flags, '--hashes', again, '--again'],
+    ]);
+    // One has printed why it ended early.
+    if (!existsSync(once) || !existsSync(again)) return code === 0 ? 1 : code;
+    const others = hashesIn(again);
+    let differing = 0;
+    for (const [n, [seed, hash]] of hashesIn(once).entries()) {
+      const [, other] = others.at(-1 - n) ?? [];
+      if (hash === other) continue;
+      differing += 1;
+      console.log(`seed ${seed}: two runs differ: ${hash} and ${other}`);
+    }
+    return differing > 0 ? 1 : code;
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
@@ -248,6 +241,6 @@ async function begin(): Promise<void> {
   }
   if (store === 'redis') ground = groundOn(new RealRedis());
   await loadRoles();
-  setImmediate(() => next(before === null ? plans() : plansAgain(before)));
+  setImmediate(() => next(given.again ? [...plans()].reverse().values() : plans()));
 }
 void begin();

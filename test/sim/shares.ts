@@ -39,12 +39,9 @@ export function addNumbers(totals: Record<string, number>, numbers: Readonly<Rec
   for (const [name, n] of Object.entries(numbers)) totals[name] = (totals[name] ?? 0) + n;
 }
 
-/** Runs this program once for each of `runs`, its flags, and prints the sums of all of them. Resolves with
- *  the exit code: that of one that failed, else 0. */
-export async function runPrograms(
-  runs: readonly (readonly string[])[],
-  how: 'together' | 'one by one',
-): Promise<number> {
+/** Runs this program once for each of `runs`, its flags, all at once, and prints the sums of all of them.
+ *  Resolves with the exit code: that of one that failed, else 0. */
+export async function runPrograms(runs: readonly (readonly string[])[]): Promise<number> {
   const totals: Record<string, number> = {};
   const all: Sums[] = [];
   const run = async (flags: readonly string[]): Promise<number> => {
@@ -63,9 +60,7 @@ export async function runPrograms(
     const [code] = (await exit) as [number | null];
     return code ?? 1;
   };
-  const codes: number[] = [];
-  if (how === 'together') codes.push(...(await Promise.all(runs.map(run))));
-  else for (const flags of runs) codes.push(await run(flags));
+  const codes = await Promise.all(runs.map(run));
   const sum = (name: keyof Sums) => all.reduce((n, sums) => n + sums[name], 0);
   if (Object.keys(totals).length > 0) console.log(`sim: ${JSON.stringify(totals)}`);
   printSums({ seeds: sum('seeds'), events: sum('events'), violations: sum('violations') });
