@@ -1,6 +1,6 @@
-// Defines a job store: every implementation passes these cases unchanged. mutants.test.ts shows that each
-// kind of mistake turns a case red. A case gets an empty store on a clock that only the case moves, and
-// relies only on the port and the dump.
+// Defines a job store: every implementation passes these cases unchanged, and equals the model in random
+// operations. For mistakes that those may miss, mutants.test.ts shows that a case turns red. A case gets an
+// empty store on a clock that only the case moves, and relies only on the port and the dump.
 
 import { describe, it } from 'vitest';
 import { adminCases } from './cases/admin.ts';

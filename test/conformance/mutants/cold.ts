@@ -2,36 +2,7 @@
 
 import { alter, change, type Mutant, mutant, mutants } from './mutant.ts';
 
-const ends = 'alerts: an owed alert outlives its dead letter';
-const settledForNobody = 'alerts settle nobody: settles the alert and keeps it with its dead letter'; // check-words: data
-const requeued = 'dead requeue: makes the job ready with a new version and its origin';
-
 const deadMutants: readonly Mutant[] = mutants({
-  [requeued]: {
-    'requeue keeps the failures': change('revive', (right) => (job) => {
-      const { failures } = job;
-      right(job);
-      job.failures = failures;
-    }),
-    'requeue removes the attempts': change('revive', (right) => (job) => {
-      right(job);
-      job.attempts = [];
-    }),
-    'requeue makes a new origin': change('revive', (right) => (job) => {
-      right(job);
-      job.origin = job.version;
-    }),
-    'requeue keeps the version': change('revive', (right) => (job) => {
-      const { version } = job;
-      right(job);
-      job.version = version;
-    }),
-    'requeue keeps the due time': change('revive', (right) => (job) => {
-      const { dueAt } = job;
-      right(job);
-      job.dueAt = dueAt;
-    }),
-  },
   'dead list: before a moment, only deaths from before it': {
     'a moment is compared with versions instead of deaths': change(
       'makeDead',
@@ -50,31 +21,12 @@ const deadMutants: readonly Mutant[] = mutants({
       right(job);
       m.setOptions(job, extension);
     }),
-    'requeue drops the options of the job': change('revive', (right, m) => (job) => {
-      right(job);
-      m.setOptions(job, null);
-    }),
-  },
-  'dead requeue: the alert stays owed, and the next death owes another': {
-    'requeue removes the owed alert': change('revive', (right, m) => (job) => {
-      m.alerts.delete(job.version);
-      right(job);
-    }),
-  },
-  'dead requeue: oldest death first, at most max; returns whether more are left': {
-    'requeue ignores max': change('requeueDead', (right) => (filter) => right(filter, 10)),
   },
   'dead purge: oldest death first, at most max; returns whether more are left': {
     'purge takes the newest death first': change(
       'purge',
       (right) => (found, max) => right([...found].reverse(), max),
     ),
-  },
-  'dead purge: removes the dead letter; its alert stays owed': {
-    'purge removes the owed alert': change('remove', (right, m) => (job) => {
-      m.alerts.delete(job.version);
-      right(job);
-    }),
   },
   'dead list: filters by topic, time of death and ids, newest death first': {
     'until is inclusive': change(
@@ -108,25 +60,6 @@ const deadMutants: readonly Mutant[] = mutants({
 
 const alertMutants: readonly Mutant[] = [
   ...mutants({
-    'alerts claim: owed alerts go to one claimer, oldest first, at most max': {
-      'two claimers get the same alert': change(
-        'claim',
-        (right) => (topic, _claimMs, max) => right(topic, -1, max),
-      ),
-    },
-    'alerts claim: expires, and the alert is owed again': {
-      'a claim never expires': change(
-        'claim',
-        (right) => (topic, _claimMs, max) => right(topic, 3_600_000, max),
-      ),
-    },
-    'alerts claim: changes only the state of the claimed alerts': {
-      'a claim takes alerts of another topic': change('claim', (_, m) => (_topic, claimMs, max) => {
-        const claimed = m.owed().slice(0, max);
-        for (const alert of claimed) alert.claimedUntil = m.now() + claimMs;
-        return claimed.map((alert) => m.alertEntry(alert));
-      }),
-    },
     'alerts stateOf: reads the state of one alert': {
       'the state of an alert ignores its claim': change('alertState', (right) => (job) => {
         const state = right(job);
@@ -138,9 +71,6 @@ const alertMutants: readonly Mutant[] = [
         const page = right(limit, cursor);
         return { ...page, total: page.items.length };
       }),
-    },
-    'alerts due: names topics with owed alerts, the longest owed first': {
-      'topics are due by name': change('due', (right) => (windowMs) => [...right(windowMs)].sort()),
     },
     'alerts due: leaves out only topics within windowMs of their last mail': {
       'no topic has a window': change('due', (right) => () => right(0)),
@@ -158,46 +88,6 @@ const alertMutants: readonly Mutant[] = [
     'alerts settle owed: returns a claim at once': {
       'a claim is not returned': change('settle', (right) => (versions, as) => {
         if (as !== 'owed') right(versions, as);
-      }),
-    },
-    'alerts settle: a late call changes no settled alert': {
-      'a late settle owes again': change('settle', (right, m) => (versions, as) => {
-        for (const version of versions) {
-          const alert = m.alerts.get(version);
-          if (alert !== undefined) alert.state = 'owed';
-        }
-        right(versions, as);
-      }),
-    },
-    [settledForNobody]: {
-      'state `nobody` counts as sent': change(
-        'settle',
-        (right) => (versions, as) => right(versions, as === 'nobody' ? 'sent' : as),
-      ),
-    },
-    'alerts settle sent: settles the alert and keeps it with its dead letter': {
-      'a settled entry goes before its dead letter': change('dropSettledAlert', (_, m) => (version) => {
-        if (m.alerts.get(version)?.state !== 'owed') m.alerts.delete(version);
-      }),
-    },
-    'alerts: a claimed alert outlives its dead letter (push) and can be returned': {
-      'a claimed entry goes with its dead letter': change('remove', (right, m) => (job) => {
-        const alert = m.alerts.get(job.version);
-        if ((alert?.claimedUntil ?? 0) > 0) m.alerts.delete(job.version);
-        right(job);
-      }),
-    },
-    'alerts: a sent alert goes with its dead letter (cancel)': {
-      'a settled entry outlives its dead letter': change('remove', (_, m) => (job) => {
-        m.jobs.delete(m.nameOf(job));
-      }),
-    },
-    [`${ends} (purge) until it is settled`]: {
-      'an alert settled after its dead letter stays for ever': change('settle', (_, m) => (versions, as) => {
-        for (const version of versions) {
-          const alert = m.alerts.get(version);
-          if (alert !== undefined) alert.state = as;
-        }
       }),
     },
   }),
@@ -228,73 +118,9 @@ const alertMutants: readonly Mutant[] = [
       }),
     ),
   ),
-  ...['cancel', 'push', 'requeue', 'purge', 'purgeTopic'].map((end) =>
-    mutant(
-      `an owed entry goes with its dead letter (${end})`,
-      `${ends} (${end}) until it is settled`,
-      change('dropSettledAlert', (_, m) => (version) => {
-        m.alerts.delete(version);
-      }),
-    ),
-  ),
 ];
 
 const adminMutants: readonly Mutant[] = mutants({
-  'counts: counts every topic that has a job, by state, and no other': {
-    'counts show emptied topics': (m) => {
-      const known = new Set<string>();
-      alter(m, 'push', (right) => (pushed) => {
-        known.add(pushed.topic);
-        return right(pushed);
-      });
-      alter(m, 'counts', (right) => () => {
-        const zeros = [...known].map((topic) => [topic, { delayed: 0, ready: 0, reserved: 0, dead: 0 }]);
-        const counts = right();
-        return { ...counts, topics: { ...Object.fromEntries(zeros), ...counts.topics } };
-      });
-    },
-  },
-  'counts: returns how long the oldest ready job is overdue': {
-    'delayed jobs count as overdue': change('counts', (right) => () => ({
-      ...right(),
-      oldestOverdueMs: right().oldestOverdueMs ?? 0,
-    })),
-    'the oldest job is another one': change('counts', (right) => () => {
-      const counts = right();
-      const { oldest } = counts;
-      return { ...counts, oldest: oldest.map((job) => ({ ...job, topic: 'u' })) };
-    }),
-  },
-  'counts: names the oldest overdue job of each topic, the one due first before the others': {
-    'only the first one is named': change('counts', (right) => () => {
-      const { oldest, ...counts } = right();
-      return { ...counts, oldest: oldest.slice(0, 1) };
-    }),
-    'the last one is the first': change('counts', (right) => () => {
-      const { oldest, ...counts } = right();
-      return { ...counts, oldest: oldest.toReversed() };
-    }),
-  },
-  'counts: a due delayed job counts as overdue, but for those of held topics': {
-    'a due delayed job is not overdue': change('counts', (right) => (held = []) => {
-      const counts = right(held);
-      const isReady = Object.values(counts.topics).some(({ ready }) => ready > 0);
-      return { ...counts, oldestOverdueMs: isReady ? counts.oldestOverdueMs : null };
-    }),
-    'a due delayed job of a held topic is overdue': change('counts', (right) => (held = []) => {
-      const counts = right(held);
-      const isReady = Object.values(counts.topics).some(({ ready }) => ready > 0);
-      return isReady ? counts : right();
-    }),
-  },
-  'counts: held topics only do not count as overdue': {
-    'a held topic is overdue': change('counts', (right) => () => right()),
-    'a held topic is not counted': change('counts', (right) => (held = []) => {
-      const { topics, ...oldest } = right(held);
-      const others = Object.entries(topics).filter(([name]) => !held.includes(name));
-      return { topics: Object.fromEntries(others), ...oldest };
-    }),
-  },
   'countsOf: counts the given topics alone, and finds their oldest overdue jobs': {
     'other topics are counted': change('countsOf', (right) => (topics) => ({
       ...right(topics),
@@ -304,16 +130,6 @@ const adminMutants: readonly Mutant[] = mutants({
       ...right([...topics, 'first']),
       topics: right(topics).topics,
     })),
-  },
-  'purgeTopic: removes jobs of a topic in any state; alerts stay owed': {
-    'a purge spares reserved jobs': change(
-      'purge',
-      (right) => (found, max) =>
-        right(
-          found.filter((job) => job.state !== 'reserved'),
-          max,
-        ),
-    ),
   },
 });
 
