@@ -47,6 +47,10 @@ export interface EndpointPart {
 export interface TopicFailures
   extends Pick<EndpointPart, 'delivered' | 'failed' | 'lastSuccessAt' | 'lastReason'> {
   readonly topic: string;
+  /** the incarnation of the notifier; absent: of an older build. 0: of notifiers that ended */
+  readonly run?: number;
+  /** as originOf(); absent: any */
+  readonly origin?: string;
   /** failed attempts since its last success */
   readonly failuresInRow: number;
   /** of the first failure after the last success, epoch ms; null: the last attempt succeeded */
@@ -61,10 +65,37 @@ export interface TopicFailures
   readonly lastFailuresAt: readonly number[];
 }
 
-/** By topic, as several notifiers know it. */
+/** Of a topic that no notifier has called. */
+export const notCalled = (topic: string): TopicFailures => ({
+  topic,
+  delivered: 0,
+  failed: 0,
+  failuresInRow: 0,
+  unansweredInRow: 0,
+  lastSuccessAt: null,
+  lastFailuresAt: [],
+  since: null,
+  lastReason: null,
+  lastStatus: null,
+  lastDetail: '',
+});
+
+/** By topic, as several notifiers know it. Of two parts of one run the first counts: what it says itself
+ *  comes before what dq-upkeep keeps of it. */
 export function mergeFailures(parts: readonly TopicFailures[]): ReadonlyMap<string, TopicFailures> {
   const byTopic = grouped(parts, ({ topic }) => topic);
-  return new Map(Array.from(byTopic, ([topic, same]) => [topic, mergeTopic(same)]));
+  return new Map(Array.from(byTopic, ([topic, same]) => [topic, mergeTopic(firstOfRuns(same))]));
+}
+
+/** Without those of the receiver that the topic had before. */
+function firstOfRuns(parts: readonly TopicFailures[]): readonly TopicFailures[] {
+  const seen = new Set<number>();
+  const first = parts.filter(({ run }) => {
+    if (run === undefined) return true;
+    return !seen.has(run) && seen.add(run);
+  });
+  const { origin } = first.reduce((a, b) => (lastAttemptAt(a) >= lastAttemptAt(b) ? a : b));
+  return first.filter((part) => part.origin === undefined || origin === undefined || part.origin === origin);
 }
 
 /** A success at one notifier ends the failures in a row that another one has seen before it. */
@@ -84,6 +115,10 @@ function mergeTopic(parts: readonly TopicFailures[]): TopicFailures {
     since: starts.length === 0 ? null : Math.max(Math.min(...starts), lastSuccessAt),
   };
 }
+
+/** 0: none */
+export const lastAttemptAt = (part: TopicFailures): number =>
+  Math.max(part.lastSuccessAt ?? 0, lastFailureAt(part));
 
 /** 0: none */
 export const lastFailureAt = ({ lastFailuresAt, since }: TopicFailures): number =>

@@ -13,6 +13,7 @@ import {
 } from '../core/endpoint.ts';
 import type { AttemptReason } from '../core/job.ts';
 import { reaches } from '../core/token.ts';
+import type { FailingNews } from '../process/messages.ts';
 import type { Questions } from '../process/questions.ts';
 import { notifierLimits } from './limits.ts';
 
@@ -25,6 +26,9 @@ export class TopicCalls {
   readonly topic: string;
   readonly origin: string;
   running = 0;
+  /** since EndpointCalls.news() named it */
+  isChanged = false;
+  readonly #run: number | undefined;
   #failuresInRow = 0;
   #unansweredInRow = 0;
   #lastSuccessAt: number | null = null;
@@ -39,9 +43,11 @@ export class TopicCalls {
   /** number of the step that each part of #counts is about */
   readonly #steps: number[] = new Array(notifierLimits.endpointSteps).fill(-1);
 
-  constructor(topic: string, origin: string) {
+  /** `run`: the incarnation of the notifier */
+  constructor(topic: string, origin: string, run?: number) {
     this.topic = topic;
     this.origin = origin;
+    this.#run = run;
   }
 
   get lastAt(): number {
@@ -75,6 +81,7 @@ export class TopicCalls {
       this.#lastStatus = status;
       this.#lastDetail = detail;
     }
+    this.isChanged = true;
     const at = this.#place(Math.floor(nowMs / stepMs)) * width;
     this.#count(at + (reason === null ? 0 : 1));
     this.#counts[at + 2] = Math.max(this.#counts[at + 2] ?? 0, durationMs);
@@ -110,6 +117,8 @@ export class TopicCalls {
     const { delivered, failed, lastSuccessAt, lastReason } = this.part(nowMs, false);
     return {
       topic: this.topic,
+      ...(this.#run === undefined ? {} : { run: this.#run }),
+      origin: this.origin,
       delivered,
       failed,
       failuresInRow: this.#failuresInRow,
@@ -140,13 +149,19 @@ export class TopicCalls {
 
 export class EndpointCalls {
   readonly #topics = new Map<string, TopicCalls>();
+  readonly #run: number | undefined;
+
+  /** `run`: the incarnation of the notifier */
+  constructor(run?: number) {
+    this.#run = run;
+  }
 
   /** null: too many topics are called. A changed origin begins at zero. `nowMs`: storage clock */
   of(topic: string, origin: string, nowMs: number): TopicCalls | null {
     const known = this.#topics.get(topic);
     if (known?.origin === origin) return known;
     if (known === undefined && !this.#hasSpace(nowMs)) return null;
-    const calls = new TopicCalls(topic, origin);
+    const calls = new TopicCalls(topic, origin, this.#run);
     this.#topics.set(topic, calls);
     return calls;
   }
@@ -179,6 +194,24 @@ export class EndpointCalls {
       .filter(({ failed, failuresInRow }) => names !== undefined || failed + failuresInRow > 0)
       .sort((a, b) => b.failed - a.failed || b.failuresInRow - a.failuresInRow)
       .slice(0, notifierLimits.failingTopicsMax);
+  }
+
+  /** What changed since the last call, of at most failingTopicsMax topics; null: nothing. Others are in the
+   *  next one. */
+  news(nowMs: number): FailingNews | null {
+    const changed = [...this.all()]
+      .filter(({ isChanged }) => isChanged)
+      .slice(0, notifierLimits.failingTopicsMax);
+    if (changed.length === 0) return null;
+    for (const calls of changed) calls.isChanged = false;
+    const parts = changed.map((calls) => calls.failures(nowMs));
+    return {
+      run: this.#run ?? 0,
+      failing: parts.filter(({ failuresInRow }) => failuresInRow > 0),
+      answered: parts.flatMap(({ topic, failuresInRow, lastSuccessAt }) =>
+        failuresInRow > 0 ? [] : [[topic, lastSuccessAt ?? 0]],
+      ),
+    };
   }
 
   #hasSpace(nowMs: number): boolean {

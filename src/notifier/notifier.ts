@@ -19,6 +19,7 @@ import { answerQuestions } from '../process/master-questions.ts';
 import type { Questions, TestCall, TestCallResult } from '../process/questions.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { Loop } from '../runtime/loop.ts';
+import { ticker } from '../runtime/second-ticker.ts';
 import { clearTimeout, monotonicNow, setTimeout } from '../runtime/time.ts';
 import { AttemptFeed } from './attempt-feed.ts';
 import { Capacity, type Gain } from './capacity.ts';
@@ -49,7 +50,7 @@ class Notifier implements Role {
   readonly #failures: PartitionFailures;
   readonly #settler: Settler;
   readonly #capacity: Capacity;
-  readonly #endpoints = new EndpointCalls();
+  readonly #endpoints: EndpointCalls;
   readonly #feed: AttemptFeed;
   readonly #deliverer: Deliverer;
   readonly #starter: JobStarter;
@@ -61,6 +62,7 @@ class Notifier implements Role {
   /** index of the reserver that is woken first */
   #first = 0;
   #unsubscribe: (() => void)[] = [];
+  #stopNews: () => void = () => {};
   #isStandby: boolean;
   #draining: Promise<void> | null = null;
   /** monotonicNow() when running calls are cut short */
@@ -111,6 +113,7 @@ class Notifier implements Role {
       failures: this.#failures,
       onGain: (gain) => this.#onGain(gain),
     });
+    this.#endpoints = new EndpointCalls(ctx.owner.incarnation);
     this.#feed = new AttemptFeed(link, ctx.count);
     this.#facts = new CallFacts(link);
     this.#deliverer = new Deliverer({
@@ -169,6 +172,7 @@ class Notifier implements Role {
       test_call: (asked) => this.#testCall(asked),
     });
     this.#facts.start();
+    this.#stopNews = ticker().each(() => void this.#sendNews());
     // In a reload, too: the older notifiers give the row up only where the next ones do not need it.
     if (!this.#ctx.config.noDeliveries) await this.#leadership.start();
     if (!this.#isStandby) await this.takeOver();
@@ -230,9 +234,17 @@ class Notifier implements Role {
       log.error('notifier: cannot settle jobs before its end; they are delivered again', undefined, {
         unsettled,
       });
+    this.#stopNews();
+    await this.#sendNews();
     await this.#feed.flush();
     this.#facts.close();
     await Promise.all([this.#pools.close(), this.#brokers.close()]);
+  }
+
+  /** Failures in a row outlive this process in dq-upkeep. */
+  async #sendNews(): Promise<void> {
+    const news = this.#endpoints.news(this.#ctx.clock.now());
+    if (news !== null) await this.#ctx.link.sent({ kind: 'failing', news });
   }
 
   /** Resolves when the condition holds or the time has come; checks after every end of a call and every

@@ -27,6 +27,7 @@ const roleOf = {
   running: 'notifier',
   endpoints: 'notifier',
   failures: 'notifier',
+  past_failures: 'upkeep',
   test_call: 'notifier',
   attempts: 'upkeep',
   move_problem: 'upkeep',

@@ -4,6 +4,7 @@
 
 import type { AddressInfo } from 'node:net';
 import type { Config } from '../config/options.ts';
+import type { TopicFailures } from '../core/endpoint.ts';
 import type { StatDelta } from '../ports/registry.ts';
 import type { MetricReport } from '../telemetry/metrics.ts';
 import type { AnswerOf, AskedRole, AttemptSample, Question } from './questions.ts';
@@ -92,6 +93,8 @@ export type ToWorker =
   | { readonly kind: 'counters'; readonly deltas: readonly StatDelta[] }
   /** to upkeep: what notifiers observed: pairs of topic and packFacts() */
   | { readonly kind: 'observed'; readonly topics: readonly (readonly [string, string])[] }
+  /** to upkeep: what changed in the failures in a row of a notifier */
+  | { readonly kind: 'failing'; readonly news: FailingNews }
   /** to a server: the processes of this instance, the answer to `processes` with the same number */
   | { readonly kind: 'processes'; readonly call: number; readonly processes: readonly ProcessInfo[] }
   /** to a server: the answer to `scrape` with the same number */
@@ -105,6 +108,16 @@ export type ToWorker =
   /** to a server, console or upkeep: the answers to its `ask` with the same number, one for each process that
    *  was asked */
   | { readonly kind: 'answers'; readonly call: number; readonly answers: readonly AnswerOf<unknown>[] };
+
+/** Of the topics that a notifier called since its last one. */
+export interface FailingNews {
+  /** its incarnation */
+  readonly run: number;
+  /** topics whose last call failed */
+  readonly failing: readonly TopicFailures[];
+  /** topics whose last call succeeded, and when, epoch ms by the storage clock */
+  readonly answered: readonly (readonly [topic: string, at: number])[];
+}
 
 export interface RegistryMove {
   /** one sentence; null: done */
@@ -145,6 +158,8 @@ export type ToMaster =
   | { readonly kind: 'metrics'; readonly metrics: MetricReport }
   /** of a notifier, for upkeep: lost while upkeep is unavailable */
   | { readonly kind: 'attempts'; readonly attempts: readonly AttemptSample[] }
+  /** of a notifier, for upkeep, once a second and at its end */
+  | { readonly kind: 'failing'; readonly news: FailingNews }
   | { readonly kind: 'who_lives' }
   /** of the console, for each `connection`: it has it */
   | { readonly kind: 'taken' }

@@ -29,6 +29,8 @@ export interface Questions {
     Pick<TopicFilter, 'topics'> & { readonly names?: readonly string[] },
     readonly TopicFailures[]
   >;
+  /** of those failures in a row what earlier notifiers counted, and what the living ones said last */
+  readonly past_failures: Asked<'upkeep', Questions['failures']['params'], readonly TopicFailures[]>;
   /** makes one call that changes nothing. Asked of one notifier; takes up to the topic's timeout */
   readonly test_call: Asked<'notifier', TestCall, TestCallResult>;
   /** samples of the newest attempts of visible topics, newest first. `since`: epoch ms, when they begin */

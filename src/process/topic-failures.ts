@@ -1,7 +1,9 @@
-// Asks the notifiers of this instance about the failures of topics, and merges what they count.
+// Asks the notifiers of this instance about the failures of topics, and dq-upkeep about those of earlier
+// notifiers, and merges what they count.
 
 import { mergeFailures, type TopicFailures } from '../core/endpoint.ts';
 import { processLimits } from './limits.ts';
+import type { MasterQuestions } from './master-questions.ts';
 import type { AnswerOf, Questions } from './questions.ts';
 
 /** By topic: `also`, then those with the most failures, at most failingTopicsMax, so that all notifiers are
@@ -25,7 +27,25 @@ export async function topicFailures(
   ]);
 }
 
-/** Of the notifiers that answered. */
+/** `all`: the answers of the notifiers, then that of dq-upkeep. null: as of MasterQuestions.ask */
+export async function askFailures(
+  questions: Pick<MasterQuestions, 'ask'>,
+  asked: Questions['failures']['params'],
+  wait?: { readonly waitMs: number },
+): Promise<FailureAnswers | null> {
+  const [now, past] = await Promise.all([
+    questions.ask('failures', asked, wait),
+    questions.ask('past_failures', asked, wait),
+  ]);
+  return now && { notifiers: now, all: [...now, ...(past ?? [])] };
+}
+
+interface FailureAnswers {
+  readonly notifiers: readonly AnswerOf<readonly TopicFailures[]>[];
+  readonly all: readonly AnswerOf<readonly TopicFailures[]>[];
+}
+
+/** Of the processes that answered. */
 export const failuresIn = (
   answers: readonly AnswerOf<readonly TopicFailures[]>[] | null,
 ): readonly TopicFailures[] => (answers ?? []).flatMap(({ answer }) => answer ?? []);

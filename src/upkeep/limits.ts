@@ -71,6 +71,10 @@ export const upkeepLimits = {
    *  attempts of most topics. */
   watchEveryMs: 15_000,
   failingMs: 180_000,
+  /** Topics with failures in a row that are kept for later notifiers, and how often their file is written: a
+   *  death of dq-upkeep loses the failures since. */
+  failureRowsMax: 1_000,
+  failureRowsEveryMs: 5_000,
   unansweredInRow: 3,
   repliesInRow: 10,
   /** For how long calls succeed before that is the end of an incident: a receiver that answers now and then

@@ -27,6 +27,7 @@ import { Agent } from '../runtime/agent.ts';
 import { monotonicNow, wallNow } from '../runtime/time.ts';
 import { oldestDue } from '../use-cases/oldest-due.ts';
 import type { Incidents } from './alerts/incidents.ts';
+import type { FailureRows } from './failure-rows.ts';
 import { waitingIn } from './health-checker.ts';
 import { upkeepLimits } from './limits.ts';
 
@@ -44,6 +45,7 @@ export interface WatchTimes {
 interface TopicWatchOptions extends Pick<RoleContext, 'topics' | 'clock' | 'log' | 'leader' | 'owner'> {
   readonly questions: Pick<MasterQuestions, 'ask'>;
   readonly store: Pick<Store, 'admin' | 'jobs'>;
+  readonly rows: Pick<FailureRows, 'parts'>;
   readonly incidents: Pick<Incidents, 'begin' | 'end' | 'open' | 'isOpen'>;
   readonly times: WatchTimes;
 }
@@ -132,7 +134,7 @@ export class TopicWatch extends Agent {
   }
 
   async #checkReceivers(): Promise<void> {
-    const { incidents, questions, store } = this.#options;
+    const { incidents, questions, rows, store } = this.#options;
     const open = this.#open('failing');
     let isWhole = true;
     const given = <T>(answers: readonly AnswerOf<T>[] | null): readonly T[] => {
@@ -142,7 +144,7 @@ export class TopicWatch extends Agent {
     };
     const abouts = open.map(({ about }) => about);
     const failures = await topicFailures(
-      async (asked) => given(await questions.ask('failures', asked)).flat(),
+      async (asked) => [...given(await questions.ask('failures', asked)).flat(), ...rows.parts(asked)],
       ['*'],
       abouts.filter((about) => about !== '' && !isOrigin(about)),
     );

@@ -29,6 +29,7 @@ import { recordCleared, type Shards } from '../use-cases/change-shards.ts';
 import { Incidents } from './alerts/incidents.ts';
 import { type Alert, Mailer } from './alerts/mailer.ts';
 import { AttemptRing } from './attempt-ring.ts';
+import { FailureFile, FailureRows } from './failure-rows.ts';
 import { HealthChecker, type HealthTimes, waitingIn } from './health-checker.ts';
 import { Janitor, type LogFiles } from './janitor.ts';
 import { type JournalAgents, journalAgents } from './journal-agents.ts';
@@ -59,6 +60,7 @@ export interface UpkeepSeams {
   readonly mails: MailSender | null;
   readonly statFiles: Pick<StatFiles, keyof StatFiles>;
   readonly incidentFiles: Pick<IncidentFiles, keyof IncidentFiles>;
+  readonly failureFile: Pick<FailureFile, keyof FailureFile>;
   readonly logFiles: LogFiles;
 }
 
@@ -96,6 +98,7 @@ class Upkeep implements Role {
   readonly #series: SeriesRecorder;
   readonly #storeMetrics: StoreMetrics;
   readonly #ring = new AttemptRing(wallNow());
+  readonly #rows: FailureRows;
   readonly #health: HealthChecker;
   /** null: without deliveries */
   readonly #watch: TopicWatch | null;
@@ -137,8 +140,20 @@ class Upkeep implements Role {
       times: calls ? seams.health : { ...seams.health, lateMs: Number.POSITIVE_INFINITY },
       pullLateMs: (calls && config['alerts.pullLate']) || Number.POSITIVE_INFINITY,
     });
+    this.#rows = new FailureRows({
+      file: seams.failureFile ?? new FailureFile(config.dataDir),
+      living: this.#living,
+      topics,
+      log,
+    });
     const questions = new MasterQuestions(link);
-    const watchOptions = { ...ctx, questions, incidents: this.#incidents, times: seams.watch };
+    const watchOptions = {
+      ...ctx,
+      questions,
+      rows: this.#rows,
+      incidents: this.#incidents,
+      times: seams.watch,
+    };
     this.#watch = calls ? new TopicWatch(watchOptions) : null;
     this.#journal =
       ctx.journal === undefined
@@ -160,6 +175,7 @@ class Upkeep implements Role {
     this.#soleAgents = [
       ...(this.#journal?.all ?? []),
       this.#health,
+      this.#rows,
       new Operations(ctx, () => (this.#journal?.looker.notes.length ?? 0) > 0),
       ...(this.#mover === null ? [] : [this.#mover]),
       ...(this.#watch === null ? [] : [this.#incidentMailer, this.#watch]),
@@ -167,6 +183,7 @@ class Upkeep implements Role {
     ];
     answerQuestions(link, log, {
       attempts: (asked) => this.#ring.list(asked),
+      past_failures: (asked) => this.#rows.parts(asked),
       move_problem: () => this.#mover?.problem ?? null,
       journal_lag: () => this.#journal?.recorder.state.lagMs ?? null,
       journal_fsck: ({ starts }) => {
@@ -182,6 +199,7 @@ class Upkeep implements Role {
   }
 
   async start(): Promise<void> {
+    await this.#rows.load();
     for (const agent of this.#agents) await agent.start();
     if (!this.#ctx.takesOver) await this.takeOver();
   }
@@ -224,6 +242,9 @@ class Upkeep implements Role {
         this.#storeMetrics.counted(message.deltas);
         this.#watch?.counted(message.deltas);
         if (message.deltas.some(({ name }) => name === 'dead')) this.#deadJobsMailer.wake();
+        break;
+      case 'failing':
+        this.#rows.receive(message.news);
         break;
       case 'observed':
         this.#series.observed(message.topics);

@@ -5,13 +5,14 @@ import type { Incident } from '../../src/core/incident.ts';
 import type { StatDelta } from '../../src/ports/registry.ts';
 import type { UpkeepSeams } from '../../src/upkeep/upkeep.ts';
 
-type Files = Pick<UpkeepSeams, 'statFiles' | 'incidentFiles' | 'logFiles'>;
+type Files = Pick<UpkeepSeams, 'statFiles' | 'incidentFiles' | 'failureFile' | 'logFiles'>;
 
 export class UpkeepFiles implements Files {
   readonly #statistics: (readonly StatDelta[])[] = [];
   readonly #incidents = new Map<number, Incident>();
   readonly statFiles: Files['statFiles'];
   readonly incidentFiles: Files['incidentFiles'];
+  readonly failureFile: Files['failureFile'];
   readonly logFiles: Files['logFiles'] = { removeOldLogs: async () => [], trimOutput: async () => {} };
 
   constructor() {
@@ -21,6 +22,13 @@ export class UpkeepFiles implements Files {
       isEmpty: async () => statistics.length === 0,
       take: async () => statistics.shift() ?? [],
       copied: async () => [],
+    };
+    let failures: string | null = null;
+    this.failureFile = {
+      read: async () => failures,
+      write: async (text) => {
+        failures = text;
+      },
     };
     this.incidentFiles = {
       list: async () => [...incidents.values()].sort((a, b) => a.id - b.id),

@@ -1,8 +1,11 @@
 // Tests kill -9 of all servers and of the master, where sockets and process groups decide. The death of any
 // worker, and what becomes of its jobs: simulated worlds, and fault/total-queue on real processes.
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { isAlive, startDaemon } from '../support/daemon.ts';
-import { processesOf } from '../support/reloading.ts';
+import { type Daemon, isAlive, startDaemon } from '../support/daemon.ts';
+import { addTopic } from '../support/producing.ts';
+import { processesOf, reload } from '../support/reloading.ts';
 import { until } from '../support/until.ts';
 
 it('kill -9 of all servers before one of them has its successor: the port that the system chose stays', async () => {
@@ -47,4 +50,36 @@ it('kill -9 of the master: its workers exit; a new start uses its port at once a
   const ended = /^ended workers of a killed master: .*dq-timer-0/;
   await until('it is logged', () => next.log('notice').some(({ message }) => ended.test(String(message))));
   expect(await next.stop()).toBe(0);
+});
+
+it('since when a topic fails, and how often, survives kill -9 of its notifier, a reload and a restart', async () => {
+  const args = ['--notifiers', '1'];
+  const daemon = await startDaemon({ args });
+  await addTopic(daemon, 't', 'http://127.0.0.1:9/');
+  for (const id of ['a', 'b', 'c']) await daemon.push('t', '{}', { id });
+  const callsOf = async (of: Daemon) =>
+    (await of.api('GET', '/v1/topics/t/capacity')).body.attention?.calls ?? {};
+  const rowOf = async (of: Daemon) => {
+    const { failuresInRow, since } = await callsOf(of);
+    return { failuresInRow, since };
+  };
+  const row = await until('all attempts failed', async () => {
+    const found = await rowOf(daemon);
+    return found.failuresInRow === 3 && found;
+  });
+  const file = join(daemon.dataDir, 'failing.json');
+  await until('the row is kept', () => existsSync(file) && readFileSync(file, 'utf8').includes('Row":3'));
+  const dead = daemon.pidOf('dq-notifier-0');
+  process.kill(dead, 'SIGKILL');
+  await until('its successor is ready', async () =>
+    (await processesOf(daemon)).some(
+      ({ title, pid, state }) => title === 'dq-notifier-0' && pid !== dead && state === 'ready',
+    ),
+  );
+  expect(await rowOf(daemon)).toEqual(row);
+  expect((await reload(daemon)).code).toBe(0);
+  expect(await rowOf(daemon)).toEqual(row);
+  expect(await daemon.stop()).toBe(0);
+  const next = await startDaemon({ args, directory: daemon.directory });
+  expect(await rowOf(next)).toEqual(row);
 });

@@ -16,7 +16,7 @@ import {
   type TopicFailures,
 } from '../../core/endpoint.ts';
 import { DqError } from '../../core/errors.ts';
-import { failuresIn, topicFailures } from '../../process/topic-failures.ts';
+import { askFailures, failuresIn, topicFailures } from '../../process/topic-failures.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { readLimit } from '../http/paging.ts';
 import { needs, requireTopic, rightsOf } from '../http/route-access.ts';
@@ -48,7 +48,7 @@ export function attemptRoutes(api: Api, { role, questions }: ApiContext): void {
     const { topic, topics } = askedFor(request, request.query.topic);
     const [answers, failures] = await Promise.all([
       questions.ask('endpoints', { topic, topics }),
-      topicFailures(async (asked) => failuresIn(await questions.ask('failures', asked)), topics),
+      topicFailures(async (asked) => failuresIn((await askFailures(questions, asked))?.all ?? null), topics),
     ]);
     if (answers === null || (answers.length > 0 && answers.every(({ answer }) => answer === null)))
       throw new DqError('unavailable', 'notifiers: no answer; try again');

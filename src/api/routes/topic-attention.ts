@@ -8,7 +8,7 @@ import { contractLimits } from '../../contract/api/limits.ts';
 import { attentionReasons, type TopicAttentionJson } from '../../contract/api/stats.ts';
 import { formatTarget } from '../../core/broker.ts';
 import { formatInstantOrNull } from '../../core/duration.ts';
-import { lastFailureAt, mergeFailures, type TopicFailures } from '../../core/endpoint.ts';
+import { lastFailureAt, mergeFailures, notCalled, type TopicFailures } from '../../core/endpoint.ts';
 import type { HeldTopic } from '../../core/held-topics.ts';
 import type { FoundJob, JobState } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
@@ -18,7 +18,7 @@ import type { Counts, DeadGroup } from '../../ports/job-store.ts';
 import type { MasterQuestions } from '../../process/master-questions.ts';
 import type { Questions } from '../../process/questions.ts';
 import type { RoleContext } from '../../process/role.ts';
-import { failuresIn, topicFailures } from '../../process/topic-failures.ts';
+import { askFailures, failuresIn, topicFailures } from '../../process/topic-failures.ts';
 import { turn } from '../../runtime/time.ts';
 import { useCaseLimits } from '../../use-cases/limits.ts';
 import { firstFound, oldestDue } from '../../use-cases/oldest-due.ts';
@@ -98,11 +98,12 @@ export class TopicAttention {
     const name = line.topic;
     const topic = this.#role.topics.get(name);
     const [answers, oldest] = await Promise.all([
-      this.#questions.ask('failures', { topics: [name], names: [name] }),
+      askFailures(this.#questions, { topics: [name], names: [name] }),
       this.#oldestOf(name),
     ]);
-    const counted = mergeFailures(failuresIn(answers)).get(name);
-    const isWhole = answers !== null && answers.length > 0 && answers.every(({ answer }) => answer !== null);
+    const counted = mergeFailures(failuresIn(answers?.all ?? null)).get(name);
+    const notifiers = answers?.notifiers ?? [];
+    const isWhole = notifiers.length > 0 && notifiers.every(({ answer }) => answer !== null);
     const failed = counted !== undefined && counted.failed + counted.failuresInRow > 0 ? counted : undefined;
     const reasons = this.#reasonsOf(line, whyHeld(this.#role, name), failed, oldest?.dueAt);
     const failures = counted ?? (isWhole ? notCalled(name) : undefined);
@@ -111,9 +112,10 @@ export class TopicAttention {
   }
 
   async #counts(asked: Questions['failures']['params']): Promise<readonly TopicFailures[]> {
-    const answers = await this.#counted.of(JSON.stringify(asked), (wait) =>
-      this.#questions.ask('failures', asked, wait),
-    );
+    const answers = await this.#counted.of(JSON.stringify(asked), async (wait) => {
+      const given = await askFailures(this.#questions, asked, wait);
+      return given === null ? null : given.all;
+    });
     return failuresIn(answers);
   }
 
@@ -254,21 +256,6 @@ const withoutEnd = ({ topic, id, version, state, dueAt, failures, deadAt }: Foun
   failures,
   deadAt,
   state: state as JobState,
-});
-
-/** Of a topic that no notifier has called since its start. */
-const notCalled = (topic: string): TopicFailures => ({
-  topic,
-  delivered: 0,
-  failed: 0,
-  failuresInRow: 0,
-  unansweredInRow: 0,
-  lastSuccessAt: null,
-  lastFailuresAt: [],
-  since: null,
-  lastReason: null,
-  lastStatus: null,
-  lastDetail: '',
 });
 
 function receiverOf({ delivery, callbackUrl, target }: KnownTopic): string | null {

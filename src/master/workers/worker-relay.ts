@@ -49,6 +49,9 @@ export class WorkerRelay {
       case 'observed':
         this.#upkeep()?.send({ kind: 'observed', topics: message.topics });
         break;
+      case 'failing':
+        this.#upkeep()?.send({ kind: 'failing', news: message.news });
+        break;
       case 'who_lives':
         from.send({ kind: 'living', ...this.#living() });
         break;

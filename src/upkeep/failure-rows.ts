@@ -1,0 +1,172 @@
+// Keeps the failures in a row of topics beyond the life of the notifiers that count them, so that "fails
+// since" survives a reload, a restart and the death of a notifier. Notifiers report what changed once a
+// second and at their end; readers merge it with what the living ones say (mergeFailures). Of this instance
+// alone: another one keeps its own.
+// Invariants: a part belongs to one run of a notifier, so nothing is counted twice; a success of any run is
+// kept while another run has failures before it. A kill of dq-upkeep loses failureRowsEveryMs at most.
+
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { lastAttemptAt, mergeFailures, notCalled, type TopicFailures } from '../core/endpoint.ts';
+import { reaches } from '../core/token.ts';
+import type { FailingNews } from '../process/messages.ts';
+import type { Questions } from '../process/questions.ts';
+import type { RoleContext } from '../process/role.ts';
+import { Agent } from '../runtime/agent.ts';
+import { orIfMissing, writeDurably } from '../runtime/files.ts';
+import { upkeepLimits } from './limits.ts';
+import type { LivingProcesses } from './living-processes.ts';
+
+interface FailureRowsOptions extends Pick<RoleContext, 'topics' | 'log'> {
+  readonly file: Pick<FailureFile, keyof FailureFile>;
+  readonly living: Pick<LivingProcesses, 'titleOf'>;
+}
+
+type Runs = Map<number, TopicFailures>;
+
+export class FailureRows extends Agent {
+  readonly #options: FailureRowsOptions;
+  /** by topic and run; run 0: of dead ones together */
+  readonly #topics = new Map<string, Runs>();
+  #isChanged = false;
+
+  constructor(options: FailureRowsOptions) {
+    super({
+      log: options.log,
+      failure: 'failure-rows: cannot keep the failures of topics',
+      end: 'failure-rows: the failures of topics are kept again',
+      work: () => this.#keep(),
+      everyMs: upkeepLimits.failureRowsEveryMs,
+      first: 'later',
+    });
+    this.#options = options;
+  }
+
+  receive({ run, failing, answered }: FailingNews): void {
+    for (const part of failing) this.#put(part, run);
+    for (const [topic, lastSuccessAt] of answered)
+      if (this.#topics.has(topic)) this.#put({ ...notCalled(topic), lastSuccessAt }, run);
+    this.#forgetEnded(answered.map(([topic]) => topic));
+  }
+
+  /** Without the counts of the last minutes, which only a living notifier knows. */
+  parts({ topics, names }: Questions['failures']['params']): readonly TopicFailures[] {
+    const asked = names ?? [...this.#topics.keys()];
+    return asked
+      .filter((name) => reaches({ scopes: [], topics }, name))
+      .flatMap((name) => [...(this.#topics.get(name)?.values() ?? [])])
+      .map((part) => ({ ...part, delivered: 0, failed: 0 }));
+  }
+
+  /** No other dq-upkeep writes the file from now on. */
+  override async start(): Promise<void> {
+    await this.load();
+    await super.start();
+  }
+
+  /** What notifiers have said meanwhile is newer. */
+  async load(): Promise<void> {
+    const { file, log } = this.#options;
+    const text = await file.read().catch((error: unknown) => {
+      log.error('failure-rows: cannot read the failures of topics', error);
+      return null;
+    });
+    for (const part of partsIn(text)) {
+      const { topic, run = 0 } = part;
+      const known = this.#topics.get(topic)?.get(run);
+      if (known === undefined || lastAttemptAt(known) < lastAttemptAt(part)) this.#put(part, run);
+    }
+    this.#forgetEnded([...this.#topics.keys()]);
+  }
+
+  override async drain(deadlineMs: number): Promise<void> {
+    await super.drain(deadlineMs);
+    await this.#keep().catch((error: unknown) => this.failed(error));
+  }
+
+  #put(part: TopicFailures, run: number): void {
+    const { topic } = part;
+    const runs = this.#topics.get(topic) ?? new Map<number, TopicFailures>();
+    this.#isChanged = true;
+    runs.set(run, { ...part, run });
+    this.#topics.set(topic, runs);
+    const [first] = this.#topics.keys();
+    if (this.#topics.size > upkeepLimits.failureRowsMax && first !== undefined) this.#topics.delete(first);
+  }
+
+  /** A success is needed only while another run has failures before it. */
+  #forgetEnded(topics: readonly string[]): void {
+    for (const topic of topics) {
+      const runs = [...(this.#topics.get(topic)?.values() ?? [])];
+      if (runs.every(({ failuresInRow }) => failuresInRow === 0)) this.#topics.delete(topic);
+    }
+  }
+
+  async #keep(): Promise<void> {
+    if (!this.#isChanged) return;
+    this.#isChanged = false;
+    this.#tidy();
+    try {
+      const all = [...this.#topics.values()].flatMap((runs) => [...runs.values()]);
+      await this.#options.file.write(`${JSON.stringify(all)}\n`);
+    } catch (error) {
+      this.#isChanged = true;
+      throw error;
+    }
+  }
+
+  /** Adds up dead runs, and forgets removed topics. */
+  #tidy(): void {
+    const { living, topics } = this.#options;
+    for (const [topic, runs] of this.#topics) {
+      if (topics.isKnown && topics.get(topic) === undefined && !topics.isUnreadable(topic)) {
+        this.#topics.delete(topic);
+        continue;
+      }
+      const dead = [...runs.keys()].filter((run) => run === 0 || living.titleOf(run) === null);
+      const whole = mergeFailures(dead.flatMap((run) => runs.get(run) ?? [])).get(topic);
+      for (const run of dead) runs.delete(run);
+      if (whole !== undefined) runs.set(0, { ...whole, run: 0 });
+    }
+  }
+}
+
+/** `<dataDir>/failing.json` */
+export class FailureFile {
+  readonly #path: string;
+
+  constructor(dataDir: string) {
+    this.#path = join(dataDir, 'failing.json');
+  }
+
+  read(): Promise<string | null> {
+    return orIfMissing(null, readFile(this.#path, 'utf8'));
+  }
+
+  write(text: string): Promise<void> {
+    return writeDurably(this.#path, text);
+  }
+}
+
+/** A damaged file holds none. */
+function partsIn(text: string | null): readonly TopicFailures[] {
+  try {
+    const read: unknown = text === null ? [] : JSON.parse(text);
+    return Array.isArray(read) ? read.filter(isPart) : [];
+  } catch {
+    return [];
+  }
+}
+
+function isPart(read: unknown): read is TopicFailures {
+  const { topic, run, failuresInRow, unansweredInRow, lastSuccessAt, since, lastFailuresAt } = Object(read);
+  const isTime = (value: unknown) => value === null || Number.isSafeInteger(value);
+  return (
+    typeof topic === 'string' &&
+    [run, failuresInRow, unansweredInRow].every(Number.isSafeInteger) &&
+    isTime(lastSuccessAt) &&
+    isTime(since) &&
+    Array.isArray(lastFailuresAt) &&
+    lastFailuresAt.every(Number.isSafeInteger)
+  );
+}

@@ -1,0 +1,119 @@
+// What dq-upkeep keeps of the failures in a row that notifiers count: deaths of notifiers and of dq-upkeep.
+import { expect, it } from 'vitest';
+import { mergeFailures } from '../../src/core/endpoint.ts';
+import { EndpointCalls } from '../../src/notifier/endpoint-calls.ts';
+import { silentLog } from '../../src/telemetry/log.ts';
+import { FailureRows } from '../../src/upkeep/failure-rows.ts';
+
+const start = 60_000_000;
+const [t, receiver] = ['t', 'http://a'];
+
+function setUp() {
+  let text: string | null = null;
+  const dead = new Set<number>();
+  const registered = new Set([t]);
+  const file = {
+    read: async () => text,
+    write: async (fresh: string) => {
+      text = fresh;
+    },
+  };
+  const topics = {
+    isKnown: true,
+    get: (name: string) => (registered.has(name) ? {} : undefined),
+    isUnreadable: () => false,
+  } as never;
+  const living = { titleOf: (run: number) => (dead.has(run) ? null : '') };
+  let rows = new FailureRows({ file, living, topics, log: silentLog });
+  const notifiers = new Map<number, EndpointCalls>();
+  return {
+    registered,
+    judge(run: number, isFailed: boolean, at: number, origin = receiver) {
+      const calls = notifiers.get(run) ?? new EndpointCalls(run);
+      notifiers.set(run, calls);
+      calls.of(t, origin, at)?.judged(isFailed ? 'connect' : null, null, 1, at);
+    },
+    report() {
+      for (const calls of notifiers.values()) {
+        const news = calls.news(start);
+        if (news !== null) rows.receive(news);
+      }
+    },
+    kill(run: number) {
+      notifiers.delete(run);
+      dead.add(run);
+    },
+    /** The next dq-upkeep. */
+    async restart(isKilled = false) {
+      if (!isKilled) await rows.drain(1_000);
+      rows = new FailureRows({ file, living, topics, log: silentLog });
+      await rows.load();
+    },
+    row() {
+      const asked = { topics: ['*'], names: [t] };
+      const said = [...notifiers.values()].flatMap((calls) => calls.failures(asked, start));
+      const { failuresInRow = 0, since = null } = mergeFailures([...said, ...rows.parts(asked)]).get(t) ?? {};
+      return [failuresInRow, since];
+    },
+  };
+}
+
+it('the row of dead notifiers goes on in the next ones, and no failure counts twice', async () => {
+  const all = setUp();
+  for (const [run, at] of [
+    [1, 0],
+    [2, 1],
+    [1, 2],
+  ] as const)
+    all.judge(run, true, start + at);
+  all.report();
+  expect(all.row()).toEqual([3, start]);
+  all.kill(1);
+  expect(all.row()).toEqual([3, start]);
+  all.judge(3, true, start + 5);
+  expect(all.row()).toEqual([4, start]);
+  all.report();
+  await all.restart();
+  for (const run of [2, 3]) all.kill(run);
+  await all.restart();
+  expect(all.row()).toEqual([4, start]);
+});
+
+it('a success ends the row of dead ones for good, also if the notifier that saw it dies', () => {
+  const all = setUp();
+  for (const at of [0, 1]) all.judge(1, true, start + at);
+  all.judge(2, false, start + 2);
+  all.report();
+  expect(all.row()).toEqual([0, null]);
+  all.kill(2);
+  expect(all.row()).toEqual([0, null]);
+  all.kill(1);
+  expect(all.row()).toEqual([0, null]);
+  all.judge(3, true, start + 7);
+  expect(all.row()).toEqual([1, start + 7]);
+});
+
+it('a success is kept over a restart, also where its notifier failed first', async () => {
+  const all = setUp();
+  all.judge(2, true, start);
+  all.judge(1, true, start + 1);
+  all.report();
+  all.judge(2, false, start + 2);
+  all.report();
+  await all.restart();
+  for (const run of [1, 2]) all.kill(run);
+  expect(all.row()).toEqual([0, null]);
+});
+
+it('the row ends with another receiver, and with the topic', async () => {
+  const all = setUp();
+  for (const at of [0, 1]) all.judge(1, true, start + at);
+  all.report();
+  all.judge(2, true, start + 3, 'http://b');
+  expect(all.row()).toEqual([1, start + 3]);
+  all.report();
+  for (const run of [1, 2]) all.kill(run);
+  all.registered.clear();
+  await all.restart();
+  expect(all.row()).toEqual([0, null]);
+});
