@@ -265,7 +265,9 @@ class Master {
 
 function startAgain(restarting: Restarting): Outcome {
   try {
-    return { exitCode: restarting.begin(), reason: 'ended, and a new start has begun' };
+    const exitCode = restarting.begin();
+    const next = exitCode === 0 ? 'a new start has begun' : 'its supervisor has to start it again';
+    return { exitCode, reason: `ended, and ${next}` };
   } catch (error) {
     return { exitCode: 1, reason: `ended, and cannot start again: ${messageOf(error)}` };
   }

@@ -362,6 +362,7 @@ export function isJson(contentType: string): boolean {
 
 /** `intro` begins the error message. */
 function parseJson(body: Buffer, intro: string): unknown {
+  if (body.length === 0) throw malformed(`${intro} empty`);
   if (!isUtf8(body)) throw malformed(`${intro} not valid UTF-8`);
   if (hasByteOrderMark(body))
     throw malformed(`${intro} not JSON: it begins with a byte order mark (EF BB BF); send it without`);

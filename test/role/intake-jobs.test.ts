@@ -160,6 +160,9 @@ describe('bodies', () => {
       expect(await dq.push('t', '{nonsense', '?id=x', type)).toMatchObject(
         problem(400, 'malformed_json', 'body'),
       );
+    expect((await dq.push('t', '', '?id=x', 'application/json')).body.detail).toBe(
+      'the content type is application/json, but the body is empty',
+    );
   });
 
   it('JSON can be nested as deep as its bytes allow', async () => {

@@ -69,6 +69,17 @@ describe('dq topic', () => {
       /^\{"code":200\} +success +done\nempty reply +failure: empty_reply +dead letter$/m,
     );
 
+    const usual = 'which usually means success; it is true';
+    for (const rule of ['{status}==200', '{res.code}==200']) {
+      const names = rule === '{status}==200' ? '{"code":200} and empty reply' : '{"code":200}';
+      expect((await set('--dead-if', rule)).stderr).toContain(
+        `dq: warning: deadIf buries ${names}, ${usual} for jobs that can never succeed\n`,
+      );
+      expect((await set('--dead-if', '', '--again-if', rule, '--again-after', '1m')).stderr).toContain(
+        `dq: warning: againIf snoozes ${names}, ${usual} while the receiver is not ready\n`,
+      );
+    }
+
     const verdicts = ['--max-attempts', '5', '--dead-if', '{res.code}=="E_ARG"'];
     expect(
       (await set(...verdicts, '--again-if', '{res.state}=="pending"', '--again-after', '5m')).stderr,
@@ -239,6 +250,7 @@ describe('dq push, get, cancel', () => {
     expect(await said('--delay', '2 hours')).toMatch(/^dq: due at \S+Z, in 2h\n$/);
     expect(await said('--delay', '90d')).toMatch(/^dq: due at \S+Z, in 90d\n$/);
     expect(await said('--delay', '0')).toBe('dq: due now\n');
+    expect(await said('--id', 'a')).toMatch(/^dq: replaced the job of this id; due at \S+Z, in 1h\n$/);
     expect(await said('--id', 'a', '--mode', 'keep')).toMatch(
       /^dq: kept the waiting job, which is due at \S+Z, in (1h|5\dm(\d+s)?)\n$/,
     );

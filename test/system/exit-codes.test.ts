@@ -67,6 +67,13 @@ const withoutDaemon: readonly Case[] = [
     args: ['migrate', '--mysql', 'mysql://absent@127.0.0.1:1/dq'],
     says: /127\.0\.0\.1:1/,
   },
+  { code: 'usage', args: ['apply', '-f', 'absent.yaml'], says: /^dq: cannot read absent\.yaml: ENOENT/ },
+  {
+    code: 'badConfiguration',
+    args: ['ls', '-c', 'absent.yaml'],
+    env: { DQ_DATA_DIR: '' },
+    says: /absent\.yaml .*; nothing was done\. .*--data-dir DIR/,
+  },
   { code: 'badConfiguration', args: ['start', '--port', '70000'], says: /server\.port/ },
   {
     code: 'badConfiguration',

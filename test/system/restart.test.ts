@@ -35,8 +35,14 @@ describe('dq restart', () => {
     const before = record();
     await dq('topic', 'add', 't', '--callback', 'http://127.0.0.1:9/');
     expect((await dq('push', 't', '{}', '--id', 'a', '--delay', '1h')).code).toBe(0);
-    const { code, stderr } = await dq('restart');
+    // The daemon was started without it.
+    const other = join(directory, 'other.yaml');
+    writeFileSync(other, '');
+    const unread = `dq: warning: the daemon reads no configuration file, and not ${other}; `;
+    expect((await dq('reload', '-c', other)).stderr).toContain(unread);
+    const { code, stderr } = await dq('restart', '-c', other);
     expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining('restarted') });
+    expect(stderr).toContain(unread);
     const after = record();
     expect(after.pid).not.toBe(before.pid);
     expect(isAlive(before.pid)).toBe(false);
@@ -149,5 +155,7 @@ describe('dq restart', () => {
     const next = await startDaemon({ directory, config: { server: { port, workers: 1 } }, portInFile: true });
     const { code, stderr } = await restarted;
     expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining(`(pid ${next.pid})`) });
+    expect(stderr).toContain('dq: the daemon has ended; waiting until its supervisor starts it\n');
+    expect(stderr).not.toContain('warning');
   });
 });

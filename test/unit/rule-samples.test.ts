@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { parseRule } from '../../src/core/rule/reply-rule.ts';
-import { retriedSuccessOf, samplesOf } from '../../src/core/rule/rule-samples.ts';
+import { samplesOf, successOf } from '../../src/core/rule/rule-samples.ts';
 import { judgeSamples } from '../../src/core/sample-replies.ts';
 import { type TopicSettings, topicDefaults } from '../../src/core/topic/topic.ts';
 
@@ -74,8 +74,8 @@ describe('a rule that retries successes', () => {
     ['{res.code}==0 || {res.code}==200', '{res.code}!==0 && {res.code}!=200'],
     ['{res.code}==0 || {res.busy}==1', '{res.code}!==0'],
   ])('%s: proposes %s', (rule, proposal) => {
-    expect(retriedSuccessOf(ruleOf(rule))?.proposal).toBe(proposal);
-    expect(retriedSuccessOf(ruleOf(proposal))).toBeNull();
+    expect(successOf(ruleOf(rule))?.proposal).toBe(proposal);
+    expect(successOf(ruleOf(proposal))).toBeNull();
   });
 
   it.each([
@@ -94,6 +94,6 @@ describe('a rule that retries successes', () => {
     '{res.a}=={res.b}',
     'true',
   ])('%s: is in order', (rule) => {
-    expect(retriedSuccessOf(ruleOf(rule))).toBeNull();
+    expect(successOf(ruleOf(rule))).toBeNull();
   });
 });

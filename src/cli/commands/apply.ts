@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { type ConfigProblem, formatProblem } from '../../config/given.ts';
 import type { TopicWithSecretJson } from '../../contract/api/topic.ts';
+import { messageOf } from '../../core/errors.ts';
 import { type Change, makePlan, nameOf, pruneScope, readStored } from '../apply/plan.ts';
 import { readTopicsFile } from '../apply/topics-file.ts';
 import { type ApiClient, ApiRefusal } from '../daemon/api-client.ts';
@@ -36,9 +37,17 @@ Examples:
     );
 }
 
+function readText(file: string): string {
+  try {
+    return readFileSync(file === '-' ? 0 : file, 'utf8');
+  } catch (error) {
+    throw new Exit('usage', `cannot read ${file}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
 async function apply(flags: Flags): Promise<void> {
   const label = flags.file === '-' ? 'stdin' : flags.file;
-  const text = readFileSync(flags.file === '-' ? 0 : flags.file, 'utf8');
+  const text = readText(flags.file);
   const { file, problems } = readTopicsFile(text, label, process.env);
   endIfWrong(label, problems);
   const prune = flags.prune ? pruneScope(file) : null;

@@ -1,6 +1,6 @@
 // dq stop, dq restart, dq reload: ask the master through its control socket, and wait for the result.
 
-import { existsSync } from 'node:fs';
+import { existsSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { options } from '../../config/options.ts';
@@ -9,7 +9,7 @@ import type { Answered } from '../../master/control/control-client.ts';
 import { readRunRecord } from '../../master/data/run-record.ts';
 import { monotonicNow, sleep } from '../../runtime/time.ts';
 import { clientOf, withDataDirectory } from '../daemon/daemon-options.ts';
-import { askDaemon, type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
+import { askDaemon, configFileOf, type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
 import { countJobs } from '../daemon/read-pages.ts';
 import { untilReady } from '../daemon/readiness.ts';
 import { Exit, exitCodes } from '../exit.ts';
@@ -55,6 +55,7 @@ async function restart(flags: DaemonFlags): Promise<void> {
   const jobs = await jobsOn(old);
   let dataDir = old;
   const answered = await askDaemon(flags, { cmd: 'restart' }, endWaitMs, (answer) => {
+    if ('file' in answer) warnOfOtherFile(flags, answer.file);
     if (!('dataDir' in answer)) return;
     dataDir = answer.dataDir;
     sayMoved(old, dataDir, jobs);
@@ -69,7 +70,10 @@ async function restart(flags: DaemonFlags): Promise<void> {
 /** Waits for the daemon that follows one which has ended to start again. Returns why it is not ready. */
 export async function awaitNext(dataDir: string, answered: Answered): Promise<Exit | null> {
   checkEnd(answered, exitCodes.ok, exitCodes.startAgain);
-  say('dq: the daemon has ended; waiting for the next one');
+  const isInBackground = answered.exit === exitCodes.ok;
+  say(
+    `dq: the daemon has ended; waiting ${isInBackground ? 'for the next one' : 'until its supervisor starts it'}`,
+  );
   const end = monotonicNow() + cliLimits.restartWaitMs;
   for (;;) {
     const record = readRunRecord(dataDir);
@@ -80,10 +84,9 @@ export async function awaitNext(dataDir: string, answered: Answered): Promise<Ex
     if (monotonicNow() > end) break;
     await sleep(cliLimits.workPollMs);
   }
-  const where =
-    answered.exit === exitCodes.ok
-      ? 'dq-output.log in its log directory has the reason'
-      : 'its supervisor must start one';
+  const where = isInBackground
+    ? 'dq-output.log in its log directory has the reason'
+    : 'its supervisor must start one; without a supervisor run dq start';
   throw new Exit(
     'failed',
     `no daemon is ready on ${dataDir} after ${cliLimits.restartWaitMs / 1_000} s; ${where}`,
@@ -97,6 +100,23 @@ async function jobsOn(dataDir: string): Promise<number | null> {
   } catch (error) {
     if (error instanceof Exit) return null;
     throw error;
+  }
+}
+
+/** `read`: by the daemon; null: none. The file of this command only names the data directory. */
+function warnOfOtherFile(flags: DaemonFlags, read: string | null): void {
+  const named = configFileOf(flags, process.env);
+  if (named === null || (read !== null && realPath(read) === realPath(named))) return;
+  say(
+    `dq: warning: the daemon reads ${read ?? 'no configuration file'}, and not ${named}; to change that: dq stop, then dq start -c ${named}`,
+  );
+}
+
+function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path; // removed meanwhile
   }
 }
 
@@ -122,6 +142,7 @@ async function reload(flags: DaemonFlags): Promise<void> {
   let rejection: string | null = null;
   const answered = await askDaemon(flags, { cmd: 'reload' }, cliLimits.reloadAnswerMs, (answer) => {
     if ('message' in answer) say(`dq: ${answer.message}`);
+    else if ('file' in answer) warnOfOtherFile(flags, answer.file);
     else if ('refused' in answer) rejection = answer.refused;
   });
   if (rejection !== null)

@@ -153,16 +153,20 @@ function isRefusedConnection(error: unknown): boolean {
 
 /** `dq: due at 2030-01-31T09:00:00.000Z, in 30m`: shows a delay in the wrong unit. */
 function dueOf({ json, at }: ApiReply<PushResultJson>, delay: string | undefined): string {
-  const { dueAt, state, duplicate, endedAt } = json;
+  const { dueAt, state, duplicate, replaced, endedAt } = json;
   if (endedAt !== undefined)
     return `dq: stored nothing: the job of this id is ${state} since ${shownInstant(endedAt, process.stderr)}; --idempotency 0 pushes anyway`;
-  const kept = duplicate ? 'kept the waiting job, which is ' : '';
-  if (state !== 'delayed') return `dq: ${kept}due now`;
+  const before = duplicate
+    ? 'kept the waiting job, which is '
+    : replaced
+      ? 'replaced the job of this id; '
+      : '';
+  if (state !== 'delayed') return `dq: ${before}due now`;
   // The reply's Date is the daemon's clock, truncated to seconds; the clock of this machine may differ.
   const given = delay === undefined || duplicate ? null : parseDuration(delay);
   const fromReply = at === null ? null : Math.round((Date.parse(dueAt) - at - 500) / 1_000) * 1_000;
   const inMs = given?.ok ? given.value : fromReply;
-  return `dq: ${kept}due at ${shownInstant(dueAt, process.stderr)}${inMs === null || inMs <= 0 ? '' : `, in ${formatDuration(inMs)}`}`;
+  return `dq: ${before}due at ${shownInstant(dueAt, process.stderr)}${inMs === null || inMs <= 0 ? '' : `, in ${formatDuration(inMs)}`}`;
 }
 
 function quotedForm(topic: string): string {

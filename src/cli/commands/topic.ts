@@ -7,10 +7,11 @@ import type { ReplyOf } from '../../contract/api/schema.ts';
 import type { StatsJson, SummaryJson } from '../../contract/api/stats.ts';
 import type { RotatedSecretJson, removeTopicSchema, TopicWithSecretJson } from '../../contract/api/topic.ts';
 import { formatTarget } from '../../core/broker.ts';
-import { retriedSuccessOf } from '../../core/rule/rule-samples.ts';
+import { successOf } from '../../core/rule/rule-samples.ts';
 import { judgeSamples, readRules } from '../../core/sample-replies.ts';
 import { byGroup } from '../../core/topic/field-kinds.ts';
 import type { TopicJson } from '../../core/topic/settings.ts';
+import type { Verdict } from '../../core/verdict.ts';
 import { isLocalCallback, trialSecret, trialWord } from '../../sink/signature-check.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from '../daemon/api-client.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
@@ -199,19 +200,36 @@ async function addTopic(topic: string, flags: AddFlags): Promise<void> {
 function sayVerdicts(topic: TopicJson, given: object): void {
   if (topic.delivery !== 'push' || !Object.keys(given).some((name) => fieldOf(name)?.group === 'verdict'))
     return;
-  const rows = judgeSamples(topic).map(({ name, verdict, next }) => [
+  const judged = judgeSamples(topic);
+  const rows = judged.map(({ name, verdict, next }) => [
     escapeControls(excerpt(name, sampleMax)),
     verdict.outcome === 'failed' ? `failure: ${verdict.reason}` : outcomeWords[verdict.outcome],
     nextWords[next],
   ]);
   if (rows.length > 0) say(`dq: how ${topic.topic} judges a reply:\n${tableOf(rows)}`);
-  const rule = readRules(topic)?.retryIf ?? null;
-  const retried = rule === null ? null : retriedSuccessOf(rule);
-  if (retried !== null)
-    say(
-      `dq: warning: the rule retries ${retried.names.join(' and ')}, which usually means success; a rule is true for failure. Meant ${retried.proposal}?`,
-    );
+  const rules = readRules(topic);
+  for (const [name, { reason, takes, is }] of Object.entries(ruleWarnings)) {
+    const rule = rules?.[name as keyof typeof ruleWarnings] ?? null;
+    const success = rule === null ? null : successOf(rule);
+    const taken = judged.filter(({ verdict }) => reasonOf(verdict) === reason).map((one) => one.name);
+    const names =
+      success?.names ?? (plainSuccesses.every((one) => taken.includes(one)) ? plainSuccesses : []);
+    if (names.length === 0) continue;
+    const meant = name === 'retryIf' && success !== null ? `. Meant ${success.proposal}?` : '';
+    say(`dq: warning: ${takes} ${names.join(' and ')}, which usually means success; ${is}${meant}`);
+  }
 }
+
+const plainSuccesses = ['{"code":200}', 'empty reply'];
+const reasonOf = (verdict: Verdict) => (verdict.outcome === 'failed' ? verdict.reason : verdict.outcome);
+
+/** For a rule that is true of a usual success. `reason`: of a verdict by the rule; null: any rule may retry
+ *  all replies. */
+const ruleWarnings = {
+  deadIf: { reason: 'dead_rule', takes: 'deadIf buries', is: 'it is true for jobs that can never succeed' },
+  againIf: { reason: 'again', takes: 'againIf snoozes', is: 'it is true while the receiver is not ready' },
+  retryIf: { reason: null, takes: 'the rule retries', is: 'a rule is true for failure' },
+} as const;
 
 const sampleMax = 80;
 const outcomeWords = { delivered: 'success', again: 'snooze' } as const;

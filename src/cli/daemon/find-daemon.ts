@@ -112,8 +112,15 @@ export function dataDirOf(flags: DaemonFlags, env: Environment): string {
   const [first] = loaded.problems.map(formatProblem);
   throw new Exit(
     'badConfiguration',
-    `the configuration is wrong (dq config test lists all problems): ${first}`,
+    `the configuration is wrong (dq config test lists all problems): ${first}; nothing was done. A running daemon keeps its configuration, and --data-dir DIR finds it without this file`,
   );
+}
+
+/** Configuration file of this command, which the user means to be that of the daemon; null: none. */
+export function configFileOf(flags: DaemonFlags, env: Environment): string | null {
+  if (flags.config === undefined && (flags.dataDir || readVariable(env, 'dataDir') !== null)) return null;
+  const loaded = loadConfig({ flags: {}, env, cwd: process.cwd(), file: flags.config });
+  return loaded.ok ? loaded.file : null;
 }
 
 function baseUrl(text: string, from: string): string {

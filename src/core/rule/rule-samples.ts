@@ -1,5 +1,5 @@
 // Replies that try a retry rule: each value that the rule compares takes the literals of the rule, and one
-// other value. Says where a rule probably retries successes. Pure.
+// other value. Says where a rule is probably true of successes. Pure.
 
 import { limits } from '../limits.ts';
 import type { RuleNode } from './parser.ts';
@@ -33,27 +33,27 @@ export function samplesOf(rule: Rule): readonly RuleSample[] {
   return samples.filter(({ name }) => name !== '');
 }
 
-interface RetriedSuccess {
+interface UsualSuccess {
   /** the replies that usually mean success */
   readonly names: readonly string[];
-  /** the conditions that would retry all other replies */
+  /** the conditions that are true for all other replies */
   readonly proposal: string;
 }
 
-/** null unless the rule retries a value that usual receivers send for success, whatever else they reply, and
- *  does not retry another value. */
-export function retriedSuccessOf(rule: Rule): RetriedSuccess | null {
+/** null unless the rule is true of a value that usual receivers send for success, whatever else they reply,
+ *  and false of another value. */
+export function successOf(rule: Rule): UsualSuccess | null {
   const comparisons = comparisonsOf(rule.root);
   const combinations = combinationsOf(comparisons);
-  const retries = (values: Values, reference: Reference, value: Value): boolean =>
+  const isTrue = (values: Values, reference: Reference, value: Value): boolean =>
     evaluateRule(rule, viewOf(sampleOf(withValue(values, reference, value))));
   const found = comparisons.filter(({ reference, value }) => {
     if (!isUsualSuccess(reference, value)) return false;
     const [other] = othersOf(reference, comparisons);
     if (other === undefined) return false;
     return (
-      combinations.every((values) => retries(values, reference, value)) &&
-      combinations.some((values) => !retries(values, reference, other))
+      combinations.every((values) => isTrue(values, reference, value)) &&
+      combinations.some((values) => !isTrue(values, reference, other))
     );
   });
   if (found.length === 0) return null;

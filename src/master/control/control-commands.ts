@@ -82,7 +82,9 @@ export class ControlCommands {
 
   /** Resolves with the exit code of the command. */
   async reload(answer: (answer: ControlAnswer) => void = () => {}): Promise<number> {
-    const { supervisor, whyRestart } = this.#options;
+    const { supervisor, whyRestart, previewConfig } = this.#options;
+    const next = previewConfig();
+    if (next.ok) answer({ file: next.file });
     const report = (message: string): void => answer({ message });
     const outcome = await supervisor.reload(report);
     if (outcome.kind === 'refused') {
@@ -103,6 +105,7 @@ export class ControlCommands {
     if (why !== null) return why;
     if (supervisor.state === 'draining') return 'the daemon is being stopped';
     const next = previewConfig();
+    if (next.ok) answer({ file: next.file });
     if (next.ok && next.config.dataDir !== data.path) answer({ dataDir: next.config.dataDir });
     log.notice('restarting');
     this.#startsAgain = true;

@@ -50,6 +50,8 @@ export type ControlAnswer =
   | { readonly message: string }
   /** of the next start, where a restart begins on another one */
   | { readonly dataDir: string }
+  /** configuration file that a reload or restart reads; null: none */
+  | { readonly file: string | null }
   | { readonly moved: true }
   /** why the reload has changed nothing, or the restart has ended nothing */
   | { readonly refused: string }

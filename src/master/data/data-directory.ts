@@ -2,7 +2,7 @@
 // instance identity. Invariant: only the holder of the lock changes or removes files below it.
 
 import { createHash } from 'node:crypto';
-import { accessSync, chmodSync, constants, existsSync, lstatSync } from 'node:fs';
+import { accessSync, chmodSync, constants, existsSync, lstatSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { messageOf } from '../../core/errors.ts';
@@ -52,7 +52,10 @@ export class DataDirectory {
     let lock: DirectoryLock;
     try {
       // Before mkdir, which reports "no such file" on a read-only file system.
-      if (existsSync(path)) accessSync(path, constants.W_OK | constants.X_OK);
+      if (existsSync(path)) {
+        if (!statSync(path).isDirectory()) throw new Error('it is not a directory');
+        accessSync(path, constants.W_OK | constants.X_OK);
+      }
       makeDirectory(runDir, 0o700);
       chmodSync(runDir, 0o700);
       lock = await lockOf(path);
