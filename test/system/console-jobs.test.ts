@@ -520,6 +520,9 @@ describe('all that match', () => {
     const byTime = page.getByRole('dialog');
     await byTime.getByText('status', { exact: true }).waitFor();
     expect(await byTime.getByLabel('Dead since').inputValue()).toMatch(/T00:00/);
+    await byTime.getByText(`${count} dead letters match now.`).waitFor();
+    await byTime.getByLabel('Dead before').fill('2001-01-01T00:00:00');
+    await byTime.getByText('0 dead letters match now.').waitFor();
     await page.keyboard.press('Escape');
     await requeueAll(page, async (dialog) => {
       await dialog.getByText(`Requeue ${count} dead letters of coupon?`).waitFor();
@@ -626,6 +629,7 @@ describe('all that match', () => {
     await select('many-2').check();
     await button(page, 'Select all that match').click();
     await button(page, 'Cancel…').click();
+    await page.getByRole('dialog').getByText('60 jobs match now.').waitFor();
     await page.getByRole('dialog').getByRole('textbox').fill('Cancel');
     await button(page.getByRole('dialog'), 'Cancel jobs').click();
     expect(await ended('cancel')).toMatchObject({ state: 'finished', done: 60 });

@@ -7,6 +7,8 @@ import type {
   OperationInputJson,
   OperationJson,
 } from '../../../contract/api/operation.ts';
+import type { StatsJson } from '../../../contract/api/stats.ts';
+import type { DeadGroupsJson } from '../../../contract/api/survey.ts';
 import type { OperationKind } from '../../../core/operation.ts';
 import { CallError, call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
@@ -42,17 +44,59 @@ export function nameOf({ kind, filter, matched, dryRun }: OperationJson): string
 }
 
 /** What a question is about, below its title: of one filter, because several name the jobs of the page. */
-const FilterLine = ({ kind, filters }: { kind: OperationKind; filters: readonly OperationFilterInput[] }) => {
+const FilterLine = ({
+  kind,
+  filters,
+  count,
+}: {
+  kind: OperationKind;
+  filters: readonly OperationFilterInput[];
+  /** as in the title; null: this line counts */
+  count: number | null;
+}) => {
   const [first, second] = filters;
   if (first === undefined || second !== undefined) return null;
   const { ids, versions, ...filter } = first;
   const text = filterText({ kind, filter: { ...filter, idCount: ids?.length } });
-  return text === '' ? null : (
-    <p>
-      <b>{text}</b>
-    </p>
+  return (
+    <>
+      {text === '' ? null : (
+        <p>
+          <b>{text}</b>
+        </p>
+      )}
+      {count === null ? <Matching kind={kind} filter={first} /> : null}
+    </>
   );
 };
+
+/** How many jobs a filter names now: dead letters by the survey of their causes, and others by the tallies of their
+ *  states, which know topic and state alone. null: not known. */
+function useCount(kind: OperationKind, { ids, versions, ...filter }: OperationFilterInput) {
+  const { topic, state, ...more } = filter;
+  const isDead = isAboutDead(kind);
+  const query = Object.fromEntries(Object.entries(filter).map(([name, value]) => [name, String(value)]));
+  const tallies = topic === undefined ? '/v1/stats' : `/v1/topics/${encodeURIComponent(topic)}/stats`;
+  const isTallied = !isDead && Object.keys(more).length === 0;
+  const dead = usePoll<DeadGroupsJson>(isDead ? '/v1/dead/groups' : null, 5_000, query).data;
+  const stats = usePoll<Pick<StatsJson, 'states'>>(isTallied ? tallies : null, 5_000).data;
+  if (dead !== null) return { count: dead.examined, isExact: dead.complete };
+  if (stats === null) return null;
+  const { states } = stats;
+  if (kind === 'run') return { count: states.delayed, isExact: true };
+  const live = states.delayed + states.ready + states.reserved;
+  return { count: state === undefined ? live : states[state], isExact: true };
+}
+
+/** "1,240 dead letters match now", while the dialog is open. */
+function Matching({ kind, filter }: { kind: OperationKind; filter: OperationFilterInput }) {
+  const found = useCount(kind, filter);
+  if (found === null) return null;
+  const jobs = t(isAboutDead(kind) ? 'op_dead' : 'op_jobs', {
+    count: `${number(found.count)}${found.isExact ? '' : '+'}`,
+  });
+  return <p role="status">{t('op_match_now', { jobs: jobs.trim() })}</p>;
+}
 
 /** The filter without its topic: "timeout · 5xx · dead before 14:30" */
 export function filterText({
@@ -247,7 +291,7 @@ export function askRequeue(
     title: t('op_question', { title: titleOf('requeue', topic, count) }),
     body: (
       <>
-        <FilterLine kind="requeue" filters={filters} />
+        <FilterLine kind="requeue" filters={filters} count={count} />
         <p>{t('op_requeue_text')}</p>
         <SpreadChoice draft={draft} />
         {topic === undefined ? null : <FailingNow topic={topic} />}
@@ -267,10 +311,11 @@ export function askRequeueByTime({ since, ...filter }: OperationFilterInput, mos
     title: t('op_question', { title: titleOf('requeue', filter.topic, null) }),
     body: (
       <>
-        <FilterLine kind="requeue" filters={[filter]} />
+        <FilterLine kind="requeue" filters={[filter]} count={0} />
         <p>{t('op_requeue_text')}</p>
         <TimeField name="since" draft={draft} />
         <TimeField name="until" draft={draft} />
+        <MatchingByTime filter={filter} draft={draft} />
         <SpreadChoice draft={draft} />
       </>
     ),
@@ -278,14 +323,19 @@ export function askRequeueByTime({ since, ...filter }: OperationFilterInput, mos
     run: async () => {
       const { since, until } = draft.value;
       if (since + until === '') throw new CallError(400, 'shown', t('op_time_missing'));
-      const times = {
-        ...(since === '' ? {} : { since: new Date(since).toISOString() }),
-        ...(until === '' ? {} : { until: new Date(until).toISOString() }),
-      };
-      await start([requeueInput({ ...filter, ...times }, draft.value)]);
+      await start([requeueInput({ ...filter, ...timesOf(draft.value) }, draft.value)]);
     },
   });
 }
+
+const timesOf = ({ since, until }: Requeue) => ({
+  ...(since === '' ? {} : { since: new Date(since).toISOString() }),
+  ...(until === '' ? {} : { until: new Date(until).toISOString() }),
+});
+
+const MatchingByTime = ({ filter, draft }: { filter: OperationFilterInput; draft: Draft<Requeue> }) => (
+  <Matching kind="requeue" filter={{ ...filter, ...timesOf(draft.value) }} />
+);
 
 /** Value of a field for a local time. */
 function localTime(epochMs: number): string {
@@ -359,7 +409,7 @@ export function askPurge(
     title: t('op_purge_question', { title: titleOf('purge', topic, count) }),
     body: (
       <>
-        <FilterLine kind="purge" filters={filters} />
+        <FilterLine kind="purge" filters={filters} count={count} />
         <p>{t('op_purge_text', { typed })}</p>
       </>
     ),
@@ -418,7 +468,7 @@ export function askJobs(
     title: t('op_question', { title: titleOf(kind, topic, count) }),
     body: (
       <>
-        <FilterLine kind={kind} filters={filters} />
+        <FilterLine kind={kind} filters={filters} count={count} />
         <p>{t(isCancel ? 'cancel_jobs_text' : 'op_confirm_text')}</p>
       </>
     ),

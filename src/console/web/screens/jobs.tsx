@@ -205,7 +205,7 @@ function Verbs({
   return verbsOf(states).map((kind) => {
     const asks = isAll || kind === 'cancel' || kind === 'reschedule';
     const run = (): void => {
-      const count = !isAll ? chosen.length : kind === 'requeue' ? matching : null;
+      const count = isAll ? (kind === 'cancel' ? null : matching) : chosen.length;
       if (asks) askJobs(kind, filtersFor(kind), topic, count);
       else act(start(filtersFor(kind).map((one) => ({ kind, filter: one }))));
     };

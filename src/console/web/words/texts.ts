@@ -471,6 +471,7 @@ export const texts = {
     'Each job gets all its attempts again. Jobs that die after the start are left.',
     '每个任务重新获得全部尝试次数。开始后才成为死信的任务不受影响。',
   ],
+  op_match_now: ['{jobs} match now.', '现在匹配 {jobs}。'],
   op_purge_question: ['{title} permanently?', '永久{title}？'],
   op_purge_text: ['Pending alerts are still sent. Type {typed}.', '待发送的告警仍会发送。请输入 {typed}。'],
   op_at_once: ['Immediately', '立即'],
