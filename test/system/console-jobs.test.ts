@@ -543,7 +543,11 @@ describe('all that match', () => {
     await deadAre('coupon', count);
     await page.reload();
     await requeueAll(page, (dialog) => dialog.getByLabel('Spread over').first().check());
-    await page.locator('.toasts').getByRole('link', { name: 'View' }).click();
+    // The navigation leads to it, with its progress and the way to stop it.
+    await page.getByRole('link', { name: 'Operations' }).click();
+    const running = page.locator('tbody tr', { has: button(page, 'Stop…') });
+    await running.getByText(/ of 30/).waitFor();
+    await running.getByRole('link').first().click();
     await shows(page, /spread over 10 min/);
     await confirm(page, 'Stop');
     await page.locator('.title .pill', { hasText: 'Stopped' }).waitFor();

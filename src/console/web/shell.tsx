@@ -77,6 +77,7 @@ const mainEntries: readonly NavEntry[] = [
   { section: 'dead', icon: 'dead' },
   { section: 'push', icon: 'push', scope: 'push' },
   { section: 'schedules', icon: 'clock' },
+  { section: 'operations', icon: 'bolt' },
 ];
 const systemEntries: readonly NavEntry[] = [
   { section: 'store', icon: 'store' },

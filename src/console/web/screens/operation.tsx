@@ -61,11 +61,25 @@ function AllOperations() {
               card: (op) => <Name {...op} />,
             },
             state: { head: t('state'), cell: OperationState },
-            progress: { head: t('op_progress'), look: 'right nowrap', cell: numbers },
+            progress: {
+              head: t('op_progress'),
+              look: 'right',
+              cell: (op) => (isRunning(op) ? <Progress {...op} /> : numbers(op)),
+            },
             by: { head: t('op_started_by'), look: 'cut soft', cell: ({ actor }) => actorName(actor) },
             created: timeColumn(t('created'), 'createdAt', 'right soft nowrap'),
+            actions: {
+              head: null,
+              look: 'right nowrap',
+              cell: (op) =>
+                isRunning(op) && may('operate') ? (
+                  <Button look="s" onClick={() => askStop(op, poll.refresh)}>
+                    {t('op_stop')}…
+                  </Button>
+                ) : null,
+            },
           }}
-          card={{ row: ['operation', 'state'], faint: ['progress', 'created'] }}
+          card={{ row: ['operation', 'state'], faint: ['progress', 'created'], act: ['actions'] }}
         />
       </section>
     </>
@@ -76,6 +90,13 @@ const Name = (op: OperationJson) => (
   <a class="name" href={href('operations', op.id)}>
     {nameOf(op)}
   </a>
+);
+
+const Progress = (op: OperationJson) => (
+  <span class="two">
+    {progressText(op)}
+    <OperationMeter op={op} />
+  </span>
 );
 
 const numbers = (op: OperationJson): string =>
