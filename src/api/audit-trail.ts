@@ -14,7 +14,7 @@ import type { Service } from '../runtime/service.ts';
 import { wallNow } from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';
 import { auditNoteOf } from './http/audit-note.ts';
-import { rightsOf } from './http/route-access.ts';
+import { actorOf } from './http/route-access.ts';
 import { apiLimits } from './limits.ts';
 
 export class AuditTrail implements Service {
@@ -60,7 +60,7 @@ export class AuditTrail implements Service {
     const entry: AuditEntry = {
       id: makeAuditId(at),
       at,
-      actor: note.actor ?? rightsOf(request).name,
+      actor: note.actor ?? actorOf(request),
       address: request.raw.socket.remoteAddress ?? '',
       action,
       topic: note.topic ?? topic ?? null,

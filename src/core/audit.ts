@@ -96,7 +96,8 @@ function headerChanges(before: unknown, after: unknown): readonly AuditChange[] 
 
 function shown(field: string, value: unknown): unknown {
   if (value === undefined || value === null) return null;
-  if (field === 'callbackUrl') return cut(withoutPassword(String(value)));
+  // In whole, at most 2,048 characters: its end can be all that differs.
+  if (field === 'callbackUrl') return withoutPassword(String(value));
   if (typeof value === 'number' || typeof value === 'boolean') return value;
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   return text.length > limits.auditTextMax ? cut(text) : value;

@@ -70,15 +70,23 @@ it('the actor is the token, or the command line; passwords of URLs and secrets a
   const topic = { topic: 't', callbackUrl: 'http://me:pass-word@127.0.0.1:9000/x' };
   const made = await dq.api('POST', '/v1/topics', topic, bearer(adminToken));
   expect(made.status, JSON.stringify(made.body)).toBeLessThan(500);
+  // Only the command line names a user: a token has its own name.
   const { token, name, headers } = await tokenFor(dq, ['*'], ['admin']);
-  await dq.api('PUT', '/v1/topics/u', { callbackUrl }, headers);
+  await dq.api('PUT', '/v1/topics/u', { callbackUrl }, { ...headers, 'dq-user': 'li.wei' });
   await dq.call('POST', '/v1/topics/u/secret', { headers });
   const found = await entries(dq, 2, 'u');
   expect(found.map(({ actor, action }) => [actor, action])).toEqual([
     [name, 'rotateSecret'],
     [name, 'putTopic'],
   ]);
-  const all = JSON.stringify(await entries(dq, 2));
+  for (const [owner, user] of [
+    ['a', 'li.wei'],
+    ['b', '<b>'],
+  ] as const)
+    await dq.api('PATCH', '/v1/topics/u', { owner }, { ...bearer(adminToken), 'dq-user': user });
+  const byOwner = (await entries(dq, 4, 'u')).filter(({ action }) => action === 'patchTopic');
+  expect(byOwner.map(({ actor }) => actor)).toEqual(['dq CLI', 'dq CLI (li.wei)']);
+  const all = JSON.stringify(await entries(dq, 4));
   for (const secret of ['pass-word', 'whsec_', token]) expect(all).not.toContain(secret);
 });
 

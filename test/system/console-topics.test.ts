@@ -123,6 +123,18 @@ describe('settings', () => {
     await page.getByRole('link', { name: 'Changes' }).click();
     await button(page, 'concurrency: 64 → 7').click();
     await page.locator('td dd', { hasText: '64 → 7' }).waitFor();
+    // A long URL stands there in whole, old and new.
+    const long = `http://127.0.0.1:9/${'long/'.repeat(60)}`;
+    for (const end of ['old', 'new'])
+      await site.change('PATCH', '/v1/topics/audited', { callbackUrl: long + end });
+    const changed = button(page, `callbackUrl: ${long}old → ${long}new`);
+    await changed.waitFor();
+    const size = await page.evaluate(`(() => {
+      const at = [...document.querySelectorAll('.opener')].find((one) => one.checkVisibility());
+      return [at.scrollWidth <= at.clientWidth, at.clientHeight > 40];
+    })()`);
+    expect(size).toEqual([true, true]);
+    expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true);
     // A test call of the saved endpoint.
     await page.getByRole('link', { name: 'Settings' }).click();
     await unfold(page);
@@ -132,7 +144,7 @@ describe('settings', () => {
     expect((await topicOf('audited')).timeout).toBe('20s');
     await site.change('PATCH', '/v1/topics/audited', { owner: '=cmd()' });
     await page.goto(`${site.url}/audit?topic=audited&action=createTopic`);
-    const created = page.getByRole('button', { name: /callbackUrl: http:.* · concurrency: 64/ });
+    const created = page.getByRole('button', { name: /callbackUrl: http:.* · \d+ more/ });
     await created.waitFor();
     expect(await created.textContent()).not.toContain('owner');
     await page.goto(`${site.url}/audit?topic=audited&action=patchTopic`);

@@ -83,6 +83,15 @@ export function accessCheck(route: {
   return (request) => checkAccess(request, access);
 }
 
+/** For people: the name of the token or session. The command line has the key of the daemon's own user, and
+ *  names the user of the system who runs it. */
+export function actorOf(request: FastifyRequest): string {
+  const rights = rightsOf(request);
+  const { 'dq-user': user } = request.headers;
+  const isNamed = rights === ownerRights && typeof user === 'string' && /^[\w.@-]{1,32}$/.test(user);
+  return isNamed ? `${rights.name} (${user})` : rights.name;
+}
+
 function checkAccess(
   request: FastifyRequest,
   { scope, andScope = scope, topics, ownerOnly }: RouteAccess,

@@ -26,7 +26,7 @@ import { readWhen } from '../../use-cases/accept-job.ts';
 import { draftOperation, storeOperation } from '../../use-cases/request-operation.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../http/audit-note.ts';
-import { needs, requireTopic, rightsOf } from '../http/route-access.ts';
+import { actorOf, needs, requireTopic, rightsOf } from '../http/route-access.ts';
 import { readFilter, requireKnownTopic } from './dead-filter.ts';
 
 const isDead = (kind: string): boolean => kind === 'requeue' || kind === 'purge';
@@ -59,7 +59,7 @@ export function operationRoutes(api: Api, { role }: ApiContext): void {
         at: readTime(input, now),
         ...readOverdue(input),
         dryRun: input.dryRun === true,
-        actor: rights.name,
+        actor: actorOf(request),
         ids: ids ?? null,
         ...(versions === undefined ? {} : { versions }),
       },

@@ -1,6 +1,7 @@
 // Makes one call of the HTTP API. Returns a 2xx reply unchanged; turns everything else into one message and
 // an exit code. Bounds the time of a reply. Never repeats a call: the caller knows if that is safe.
 
+import { userInfo } from 'node:os';
 import type { ProblemJson } from '../../contract/api/schema.ts';
 import { wordsOf } from '../../core/errors.ts';
 import { type Exchanged, exchange } from '../../runtime/exchange.ts';
@@ -124,6 +125,8 @@ export class ApiClient {
     if (bytes !== null) headers['content-length'] = String(bytes.length);
     if (contentType !== null) headers['content-type'] = contentType;
     if (this.#daemon.token !== null) headers['authorization'] = `Bearer ${this.#daemon.token}`;
+    const user = this.#daemon.pid === null ? null : systemUser();
+    if (user !== null) headers['dq-user'] = user;
     const { method = 'GET', waitMs = 0, signal: given } = call;
     const late = timeoutSignal(cliLimits.apiCallMs + waitMs);
     const signal = given === undefined ? late : AbortSignal.any([late, given]);
@@ -208,6 +211,15 @@ function isAlive(pid: number): boolean {
     return true;
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+/** Who runs this command, also by sudo; null: the user has no name. */
+function systemUser(): string | null {
+  try {
+    return process.env['SUDO_USER'] ?? userInfo().username;
+  } catch {
+    return null; // the uid has no entry
   }
 }
 

@@ -24,7 +24,7 @@ const AuditEntry = closed(
   {
     id: text('orders entries by time', '019a8e6b0f2c0a1b2c3d4e5f'),
     at: instant('when dq answered the call'),
-    actor: text('token, sign-in link, "this machine" or "dq CLI"', 'li.wei'),
+    actor: text('token, sign-in link, "this machine", or "dq CLI" and the user of the system', 'li.wei'),
     address: text('IP address of the caller, or of the proxy before dq', '127.0.0.1'),
     action: text('operationId of the call', 'patchTopic'),
     topic: textOrNull('null: concerns no single topic', 'order.close'),

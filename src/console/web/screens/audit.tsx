@@ -154,7 +154,7 @@ function Entries({ query, inTopic = false }: { query: Query; inTopic?: boolean }
             cell: ({ topic, jobId }) =>
               topic === null || jobId === null ? '–' : <JobLink topic={topic} id={jobId} />,
           },
-          details: { head: t('details'), look: 'cut', cell: details },
+          details: { head: t('details'), look: 'text', cell: details },
           outcome: { head: t('attempt_outcome'), cell: Outcome },
         }}
         card={(entry) => (
@@ -202,11 +202,17 @@ const changeText = ({ before, after }: Change): string =>
 const changesOf = ({ detail }: AuditEntryJson): readonly Change[] =>
   (detail?.changes ?? []).filter(({ before, after }) => !(isNone(before) && isNone(after)));
 
-/** In one line: the changes, or filter and count. */
+/** What a row shows in whole: old and new value of a change. What is created has more, which its row opens. */
+const changesShown = 3;
+
+/** The changes, or filter and count. */
 function summaryOf(entry: AuditEntryJson): string {
   const { filter = {}, count } = entry.detail ?? {};
+  const changes = changesOf(entry);
+  const further = changes.length - changesShown;
   return dots(
-    ...changesOf(entry).map((change) => `${change.field}: ${changeText(change)}`),
+    ...changes.slice(0, changesShown).map((change) => `${change.field}: ${changeText(change)}`),
+    further > 0 && t('audit_further', { count: number(further) }),
     ...Object.entries(filter).map(([name, value]) => `${name}=${textOf(value)}`),
     count !== undefined && t('audit_count', { count: number(count) }),
   );

@@ -1381,6 +1381,7 @@ export const texts = {
   audit_actor: ['Actor', '操作人'],
   audit_action: ['Action', '操作'],
   audit_ok: ['OK', '成功'],
+  audit_further: ['{count} more', '另有 {count} 项'],
   audit_count: ['{count} {count:job|jobs}', '{count} 个任务'],
   audit_empty: ['No changes in this range', '此时间范围内没有变更'],
   audit_unavailable: ['Cannot load the audit log.', '无法加载审计日志。'],
