@@ -40,14 +40,16 @@ export class Mover extends Agent {
   #opened: number | null = null;
   /** of the walk before that, which goes on after a failure; null: the target is not prepared */
   #ends: Ends | null = null;
+  /** the move that the target may know as prepared or open because of this process; null: none */
+  #prepared: number | null = null;
   #losses = 0;
   /** the next page; undefined: all are put */
   #next: LeavingPlace | null | undefined = null;
   /** what jobs.db still has to forget, oldest first */
   #puts: Put[] = [];
   #problem: string | null = null;
-  /** monotonicNow() when the target closed the move that ended; null: it has not, or none has */
-  #closedAt: number | null = null;
+  /** the move that the target closed last, and monotonicNow() after that */
+  #closed: { readonly move: number; readonly at: number } | null = null;
 
   constructor(ctx: RoleContext, leaving: LeavingStore, isJournalBehind: () => boolean) {
     super({
@@ -71,7 +73,10 @@ export class Mover extends Agent {
 
   async #step(): Promise<number> {
     const { calls, arrivals } = this.#leaving;
-    if ((await this.#leaving.look()) === 'none') return limits.loopSleepMsMax;
+    if ((await this.#leaving.look()) === 'none') {
+      await this.#closePrepared(null);
+      return limits.loopSleepMsMax;
+    }
     const state = await calls.state();
     const { move, ended } = state;
     if (move === null || ended !== null) return this.#rest(state);
@@ -110,18 +115,21 @@ export class Mover extends Agent {
     this.#opened = null;
     this.#ends = null;
     this.#problem = null;
-    if (ended === null) return upkeepLimits.moveWaitMs;
+    if (ended === null) {
+      await this.#closePrepared(null);
+      return upkeepLimits.moveWaitMs;
+    }
     const askedAt = monotonicNow();
     const losses = await arrivals.losses();
-    if (this.#closedAt === null || losses !== this.#losses) {
+    if (this.#closed?.move !== ended || losses !== this.#losses) {
       await arrivals.close(ended);
       this.#losses = losses;
-      this.#closedAt = monotonicNow();
+      this.#closed = { move: ended, at: monotonicNow() };
+      if (this.#prepared === ended) this.#prepared = null;
     }
-    const leftMs = this.#closedAt + upkeepLimits.moveForgetMs - askedAt;
+    const leftMs = this.#closed.at + upkeepLimits.moveForgetMs - askedAt;
     if (leftMs > 0) return leftMs;
     await calls.closed(ended);
-    this.#closedAt = null;
     this.#ctx.log.notice('mover: all jobs of jobs.db are in Redis');
     return upkeepLimits.moveWaitMs;
   }
@@ -148,16 +156,22 @@ export class Mover extends Agent {
   /** Null: a server is not healed: until then the journal may lack ends. */
   async #prepare(move: number): Promise<Ends | null> {
     const { calls, arrivals } = this.#leaving;
+    await this.#closePrepared(move);
+    this.#prepared = move;
     const known = await arrivals.prepare(move);
     if (known === 'healing') return null;
     const isFirst = await calls.opens(move);
-    // This process stood still, and another has ended the move: no later one would close it.
-    if (isFirst === null) {
-      await arrivals.close(move);
-      return null;
-    }
+    // This process stood still, and another has ended the move: the next step closes it.
+    if (isFirst === null) return null;
     if (known === 'open' || isFirst || this.#ctx.journal === undefined) return 'left';
     return { at: null, asked: 0 };
+  }
+
+  /** `open`: in jobs.db; null: none is. No mover of a later move closes another one in the target. */
+  async #closePrepared(open: number | null): Promise<void> {
+    if (this.#prepared === null || this.#prepared === open) return;
+    await this.#leaving.arrivals.close(this.#prepared);
+    this.#prepared = null;
   }
 
   /** One page: a put that follows does not revive the jobs whose ends the journal knows. Null: no page is

@@ -321,28 +321,51 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     expect(await named()).toBeNull();
   });
 
-  it('a mover that stood still since it read the move leaves it closed', async () => {
-    const { time, under, moving, mover, arrivals, lease, nextMover } = await opened();
-    await moving.calls.begin();
-    const { prepare } = arrivals;
-    let goesOn = () => {};
-    vi.spyOn(arrivals, 'prepare').mockImplementationOnce(async (move) => {
-      await new Promise<void>((resolve) => {
-        goesOn = resolve;
+  it.each(['closed', 'healing'] as const)(
+    'a mover that stood still since it read the move leaves it closed, where its target is %s',
+    async (known) => {
+      const { time, under, moving, mover, arrivals, lease, nextMover } = await opened();
+      await moving.calls.begin();
+      const { prepare } = arrivals;
+      let goesOn = () => {};
+      let isPrepared = false;
+      vi.spyOn(arrivals, 'prepare').mockImplementationOnce(async (move) => {
+        await new Promise<void>((resolve) => {
+          goesOn = resolve;
+        });
+        expect(await prepare(move)).toBe('closed');
+        isPrepared = true;
+        return known;
       });
-      return prepare(move);
+      await mover.start();
+      await time.passUntil('it stands still', () => vi.mocked(arrivals.prepare).mock.calls.length === 1);
+      const next = await nextMover();
+      await next.start();
+      await ends(time, moving, lease);
+      goesOn();
+      const named = () => under.raw.hget('{dq:0}:n', 'moving');
+      await time.passUntil('it closes the move', async () => isPrepared && (await named()) === null);
+      await time.jump(3 * upkeepLimits.moveWaitMs);
+      await mover.drain(1_000);
+      expect(await named()).toBeNull();
+    },
+  );
+
+  it('a move that ended is closed before jobs.db forgets it, whatever move the mover closed before', async () => {
+    const { time, moving, mover, arrivals } = await opened();
+    const state = await moving.calls.state();
+    let ended = 1;
+    const steps: string[] = [];
+    vi.spyOn(moving.calls, 'state').mockImplementation(async () => ({ ...state, ended }));
+    vi.spyOn(arrivals, 'close').mockImplementation(async (move) => {
+      steps.push(`close ${move}`);
+      // Another mover has jobs.db forget it, and a second move ends, before this one goes on.
+      ended = 2;
     });
-    const opens = vi.spyOn(moving.calls, 'opens');
+    vi.spyOn(moving.calls, 'closed').mockImplementation(async (move) => void steps.push(`forget ${move}`));
     await mover.start();
-    await time.passUntil('it stands still', () => vi.mocked(arrivals.prepare).mock.calls.length === 1);
-    const next = await nextMover();
-    await next.start();
-    await ends(time, moving, lease);
-    goesOn();
-    await time.passUntil('it asks jobs.db', () => opens.mock.calls.length === 2);
-    await time.jump(3 * upkeepLimits.moveWaitMs);
-    await mover.drain(1_000);
-    expect(await under.raw.hget('{dq:0}:n', 'moving')).toBeNull();
+    await time.passUntil('jobs.db forgets the second', async () => steps.includes('forget 2'));
+    expect(steps.slice(0, 3)).toEqual(['close 1', 'close 2', 'forget 2']);
   });
 
   it('jobs.db forgets no put that is younger than the last look for losses', async () => {
@@ -375,17 +398,19 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     expect(Object.fromEntries(putsBefore)).toEqual({ ready: 1, retried: 2, moved: 2, dead: 2 });
   });
 
+  async function copied(admin: SqliteStore['client']['store']['admin'], to: string) {
+    await admin.startBackup(to);
+    return until('the copy', async () => {
+      const now = await admin.backup();
+      return now.kind === 'running' ? null : now;
+    });
+  }
+
   it('a backup has the jobs that jobs.db holds, before and during the move', async () => {
     const { time, under, moving, mover, source, lease, arrivals, nextMover } = await opened();
     const { admin } = source.client.store;
     const directory = await aDirectory();
-    const backup = async (name: string) => {
-      await admin.startBackup(join(directory.path, name));
-      return until('the copy', async () => {
-        const now = await admin.backup();
-        return now.kind === 'running' ? null : now;
-      });
-    };
+    const backup = (name: string) => copied(admin, join(directory.path, name));
     const notCopied = expect.stringMatching(/^this copy has what is left in jobs\.db \(5 jobs\).*BGSAVE/);
     expect(await backup('held')).toMatchObject({ kind: 'done', result: { notCopied } });
     await moving.calls.begin();
@@ -557,6 +582,9 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     const tested = new MovingStore(under.store, arrivals, parts);
     expect(await tested.look()).toBe('owing');
     expect(await leaving.begin()).toMatchObject({ jobs: 0, move: null });
+    const notCopied = expect.stringContaining('left in jobs.db (alerts that are owed), and no job of Redis');
+    const copy = await copied(store.admin, join((await aDirectory()).path, 'copy'));
+    expect(copy).toMatchObject({ kind: 'done', result: { notCopied } });
     expect(await tested.store.jobs.push([jobOf('mailed')])).toMatchObject([{ kind: 'stored' }]);
     expect(await tested.store.alerts.due(0)).toEqual(['t']);
     expect(await tested.store.alerts.claim('t', 60_000, 10)).toMatchObject([{ id: 'mailed' }]);

@@ -148,12 +148,13 @@ export class StoreMaintenance {
 
   // Backup
 
-  /** Jobs, and alerts that are owed, of a jobs.db that dq leaves for Redis; null: it is in force */
-  #left(): number | null {
+  /** What a jobs.db still has that dq leaves for Redis, in words, '' = nothing; null: it is in force */
+  #left(): string | null {
     const { isLeaving, leaving } = this.#engine();
     if (!isLeaving) return null;
     const { jobs, owesAlerts } = leaving.state();
-    return jobs + Number(owesAlerts);
+    const alerts = owesAlerts ? ['alerts that are owed'] : [];
+    return [...(jobs > 0 ? [`${jobs} jobs`] : []), ...alerts].join(', ');
   }
 
   /** Copies under another name first: a directory with the final name holds a complete backup. */
@@ -166,7 +167,7 @@ export class StoreMaintenance {
     const fresh = `${directory}.part`;
     const [jobsCopy, registryCopy] = [join(fresh, 'jobs.db'), join(fresh, 'registry.db')];
     const left = this.#left();
-    const copies = left === 0 ? [] : [{ url: frozen(path), to: jobsCopy }];
+    const copies = left === '' ? [] : [{ url: frozen(path), to: jobsCopy }];
     if (registryPath !== null) copies.push({ url: pathToFileURL(registryPath).href, to: registryCopy });
     if (copies.length === 0) throw new Error(nothingCopied);
     await removeCopy(fresh, copies);
@@ -185,7 +186,7 @@ export class StoreMaintenance {
       return {
         directory,
         bytes,
-        ...(left !== null && { notCopied: left === 0 ? notCopied : partlyCopied(left) }),
+        ...(left !== null && { notCopied: left === '' ? notCopied : partlyCopied(left) }),
       };
     } catch (error) {
       await removeCopy(fresh, copies);
@@ -201,8 +202,8 @@ const nothingCopied = `nothing was copied, because the jobs are in Redis and the
 const notCopied = `the jobs are in Redis and not in this copy: ${howRedis} before the registry: see dq help backup-restore`;
 
 /** A job leaves jobs.db after Redis has it, so a later copy of Redis has what this one lacks. */
-const partlyCopied = (left: number): string =>
-  `this copy has what is left in jobs.db (${left} jobs), and no job of Redis: now ${howRedis}, and restore both together: see dq help backup-restore`;
+const partlyCopied = (left: string): string =>
+  `this copy has what is left in jobs.db (${left}), and no job of Redis: now ${howRedis}, and restore both together: see dq help backup-restore`;
 
 /** Of a check that reads a whole file, which damage can end. */
 async function damagesOf(
