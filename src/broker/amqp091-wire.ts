@@ -202,11 +202,13 @@ class TargetChannel extends Outbox {
     this.#onClosed = onClosed;
     try {
       const opening = connection.createConfirmChannel((error, channel) => {
-        if (error) this.#closed(openFailure(error));
-        else if (!this.#hasEnded) {
-          this.#channel = channel;
-          this.flush();
+        if (error) {
+          this.#closed(openFailure(error));
+          return;
         }
+        this.#channel = channel;
+        if (this.#hasEnded) this.close();
+        else this.flush();
       });
       opening.on('error', (error: Error) => this.#closed(closedBy(error)));
       opening.on('close', () => this.#closed(new BrokerError('reset', 'the broker closed the channel')));
@@ -230,7 +232,7 @@ class TargetChannel extends Outbox {
     super.end(error);
   }
 
-  /** An idle one. */
+  /** An idle one: now, or when the broker has opened it. */
   close(): void {
     this.#hasEnded = true;
     try {

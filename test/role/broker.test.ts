@@ -7,6 +7,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { ActivemqServer } from '../../scripts/services/activemq.ts';
 import { startActivemq } from '../../scripts/services/activemq.ts';
 import { type RabbitmqServer, startRabbitmq } from '../../scripts/services/rabbitmq.ts';
+import { brokerLimits } from '../../src/broker/limits.ts';
 import type { Config } from '../../src/config/options.ts';
 import type { Target } from '../../src/core/broker.ts';
 import { webhookIdOf } from '../../src/core/delivery.ts';
@@ -278,6 +279,38 @@ describe.skipIf(await lacks('rabbitmq'))('amqp091', () => {
         .filter((one) => one.id === id)
         .filter(({ detail }) => tellers.includes(id) || !String(detail).includes('blocks publishers'));
     for (const [id, times] of found) expect(times, id).toBeLessThanOrEqual(written(id).length);
+  });
+
+  it('a channel that makes way before the broker has opened it is closed after that', async () => {
+    const { server } = await withChannel();
+    const open = async () => Number(await server.ask('length(rabbit_channel:list())'));
+    const before = await open();
+    const limit = brokerLimits as { channelsMax: number };
+    const { channelsMax } = limit;
+    onTestFinished(() => {
+      limit.channelsMax = channelsMax;
+    });
+    limit.channelsMax = 1;
+    const rig = await notifierWith([`main=amqp091+${server.url}`]);
+    const timedOut = (id: string) => rig.notified().find((line) => line.id === id)?.reason === 'timeout';
+    const publish = async (topic: string, id: string, timeoutMs: number) => {
+      await rig.topic(topic, '', mq(`channel-${topic}`, null, { timeoutMs, maxAttempts: 1 }));
+      await rig.push(topic, id);
+    };
+    const frozen = await withChannel();
+    await frozen.channel.assertQueue('channel-last');
+    await publish('first', 'first', 30_000);
+    await until('the connection is open', () => rig.notified().length === 1);
+    await server.process.freeze();
+    for (const topic of ['a', 'b', 'c']) {
+      await publish(topic, topic, 500);
+      await until('the attempt times out', () => timedOut(topic));
+    }
+    server.process.thaw();
+    await publish('last', 'last', 30_000);
+    // In the order of the connection: the broker has opened the others before.
+    await until('the last is delivered', () => rig.counted('last', 'delivered') === 1);
+    await until('the others are closed', async () => (await open()) === before + 2);
   });
 
   it('a broker that is killed and returns: every job is confirmed', async () => {
