@@ -6,6 +6,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { onTestFinished } from 'vitest';
 import type { AttemptRecord } from '../../src/core/job.ts';
 import type { Change, ChangeKind } from '../../src/core/job-change.ts';
 import {
@@ -62,10 +63,11 @@ export function changeOf(number: number, kind: ChangeKind = 'accepted', body = `
   }
 }
 
-/** An empty directory of a spool that the test removes. */
+/** An empty directory of a spool that the test closes and removes. */
 export function spoolDirectory(): SpoolDirectory {
-  const path = testDirectory();
-  return new SpoolDirectory(path);
+  const directory = new SpoolDirectory(testDirectory());
+  onTestFinished(() => directory.close());
+  return directory;
 }
 
 export async function writerIn(
