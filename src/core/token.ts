@@ -55,6 +55,8 @@ export interface TokenUse {
 }
 
 export const tokenNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+/** The user of the system who runs a command. */
+export const userNamePattern = /^[\w.@-]{1,32}$/;
 export const everyTopic = '*';
 const all = { scopes: ['admin'], topics: [everyTopic], tokenId: null } as const;
 export const allRights: Caller = { ...all, name: 'this machine', isThisMachine: true };

@@ -196,22 +196,24 @@ export class EndpointCalls {
       .slice(0, notifierLimits.failingTopicsMax);
   }
 
-  /** What changed since the last call, of at most failingTopicsMax topics; null: nothing. Others are in the
-   *  next one. */
-  news(nowMs: number): FailingNews | null {
-    const changed = [...this.all()]
-      .filter(({ isChanged }) => isChanged)
-      .slice(0, notifierLimits.failingTopicsMax);
-    if (changed.length === 0) return null;
-    for (const calls of changed) calls.isChanged = false;
-    const parts = changed.map((calls) => calls.failures(nowMs));
-    return {
-      run: this.#run ?? 0,
-      failing: parts.filter(({ failuresInRow }) => failuresInRow > 0),
-      answered: parts.flatMap(({ topic, failuresInRow, lastSuccessAt }) =>
-        failuresInRow > 0 ? [] : [[topic, lastSuccessAt ?? 0]],
-      ),
-    };
+  /** What changed since the last call, in messages about at most failingTopicsMax topics. */
+  news(nowMs: number): readonly FailingNews[] {
+    const changed = [...this.all()].filter(({ isChanged }) => isChanged);
+    const news: FailingNews[] = [];
+    for (let at = 0; at < changed.length; at += notifierLimits.failingTopicsMax) {
+      const parts = changed.slice(at, at + notifierLimits.failingTopicsMax).map((calls) => {
+        calls.isChanged = false;
+        return calls.failures(nowMs);
+      });
+      news.push({
+        run: this.#run ?? 0,
+        failing: parts.filter(({ failuresInRow }) => failuresInRow > 0),
+        answered: parts.flatMap(({ topic, failuresInRow, lastSuccessAt }) =>
+          failuresInRow > 0 ? [] : [[topic, lastSuccessAt ?? 0]],
+        ),
+      });
+    }
+    return news;
   }
 
   #hasSpace(nowMs: number): boolean {

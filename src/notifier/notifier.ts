@@ -243,8 +243,8 @@ class Notifier implements Role {
 
   /** Failures in a row outlive this process in dq-upkeep. */
   async #sendNews(): Promise<void> {
-    const news = this.#endpoints.news(this.#ctx.clock.now());
-    if (news !== null) await this.#ctx.link.sent({ kind: 'failing', news });
+    for (const news of this.#endpoints.news(this.#ctx.clock.now()))
+      await this.#ctx.link.sent({ kind: 'failing', news });
   }
 
   /** Resolves when the condition holds or the time has come; checks after every end of a call and every

@@ -19,4 +19,6 @@ export const processLimits = {
   masterAnswerMs: 2_000,
   /** Topics with failures that all notifiers are asked about: as many as one of them names. */
   failingTopicsMax: 200,
+  /** For the answer of dq-upkeep about earlier notifiers, which adds to those of the living. */
+  pastFailuresMs: 400,
 } as const;

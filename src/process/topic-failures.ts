@@ -35,7 +35,7 @@ export async function askFailures(
 ): Promise<FailureAnswers | null> {
   const [now, past] = await Promise.all([
     questions.ask('failures', asked, wait),
-    questions.ask('past_failures', asked, wait),
+    questions.ask('past_failures', asked, wait ?? { waitMs: processLimits.pastFailuresMs }),
   ]);
   return now && { notifiers: now, all: [...now, ...(past ?? [])] };
 }

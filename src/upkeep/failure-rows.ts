@@ -7,7 +7,7 @@
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { lastAttemptAt, mergeFailures, notCalled, type TopicFailures } from '../core/endpoint.ts';
+import { lastAttemptAt, mergeFailures, notCalled, originOf, type TopicFailures } from '../core/endpoint.ts';
 import { reaches } from '../core/token.ts';
 import type { FailingNews } from '../process/messages.ts';
 import type { Questions } from '../process/questions.ts';
@@ -29,6 +29,10 @@ export class FailureRows extends Agent {
   /** by topic and run; run 0: of dead ones together */
   readonly #topics = new Map<string, Runs>();
   #isChanged = false;
+  /** This dq-upkeep alone writes the file: what it does not know has ended. */
+  #isSole = false;
+  /** those of the file that no notifier has replaced */
+  readonly #read = new Set<TopicFailures>();
 
   constructor(options: FailureRowsOptions) {
     super({
@@ -45,8 +49,8 @@ export class FailureRows extends Agent {
   receive({ run, failing, answered }: FailingNews): void {
     for (const part of failing) this.#put(part, run);
     for (const [topic, lastSuccessAt] of answered)
-      if (this.#topics.has(topic)) this.#put({ ...notCalled(topic), lastSuccessAt }, run);
-    this.#forgetEnded(answered.map(([topic]) => topic));
+      if (!this.#isSole || this.#topics.has(topic)) this.#put({ ...notCalled(topic), lastSuccessAt }, run);
+    if (this.#isSole) this.#forgetEnded(answered.map(([topic]) => topic));
   }
 
   /** Without the counts of the last minutes, which only a living notifier knows. */
@@ -55,43 +59,58 @@ export class FailureRows extends Agent {
     return asked
       .filter((name) => reaches({ scopes: [], topics }, name))
       .flatMap((name) => [...(this.#topics.get(name)?.values() ?? [])])
+      .filter((part) => !this.#isOfFormerReceiver(part))
       .map((part) => ({ ...part, delivered: 0, failed: 0 }));
   }
 
   /** No other dq-upkeep writes the file from now on. */
   override async start(): Promise<void> {
     await this.load();
+    this.#isSole = true;
+    this.#forgetEnded([...this.#topics.keys()]);
     await super.start();
   }
 
-  /** What notifiers have said meanwhile is newer. */
+  /** What notifiers have said meanwhile is newer. Another reading replaces this one: the dq-upkeep that wrote
+   *  the file may have learned of successes. */
   async load(): Promise<void> {
     const { file, log } = this.#options;
     const text = await file.read().catch((error: unknown) => {
       log.error('failure-rows: cannot read the failures of topics', error);
-      return null;
+      return undefined;
     });
+    if (text === undefined) return;
+    for (const runs of this.#topics.values())
+      for (const [run, part] of runs) if (this.#read.has(part)) runs.delete(run);
+    this.#read.clear();
     for (const part of partsIn(text)) {
       const { topic, run = 0 } = part;
       const known = this.#topics.get(topic)?.get(run);
-      if (known === undefined || lastAttemptAt(known) < lastAttemptAt(part)) this.#put(part, run);
+      if (known === undefined || lastAttemptAt(known) < lastAttemptAt(part))
+        this.#read.add(this.#put(part, run));
     }
-    this.#forgetEnded([...this.#topics.keys()]);
   }
 
   override async drain(deadlineMs: number): Promise<void> {
     await super.drain(deadlineMs);
-    await this.#keep().catch((error: unknown) => this.failed(error));
+    if (this.#isSole) await this.#keep().catch((error: unknown) => this.failed(error));
   }
 
-  #put(part: TopicFailures, run: number): void {
+  #put(part: TopicFailures, run: number): TopicFailures {
     const { topic } = part;
     const runs = this.#topics.get(topic) ?? new Map<number, TopicFailures>();
+    const kept = { ...part, run };
     this.#isChanged = true;
-    runs.set(run, { ...part, run });
+    runs.set(run, kept);
     this.#topics.set(topic, runs);
     const [first] = this.#topics.keys();
     if (this.#topics.size > upkeepLimits.failureRowsMax && first !== undefined) this.#topics.delete(first);
+    return kept;
+  }
+
+  #isOfFormerReceiver({ topic, origin }: TopicFailures): boolean {
+    const known = this.#options.topics.get(topic);
+    return origin !== undefined && known !== undefined && originOf(known) !== origin;
   }
 
   /** A success is needed only while another run has failures before it. */
@@ -115,7 +134,7 @@ export class FailureRows extends Agent {
     }
   }
 
-  /** Adds up dead runs, and forgets removed topics. */
+  /** Adds up dead runs, and forgets removed topics and former receivers. */
   #tidy(): void {
     const { living, topics } = this.#options;
     for (const [topic, runs] of this.#topics) {
@@ -123,6 +142,7 @@ export class FailureRows extends Agent {
         this.#topics.delete(topic);
         continue;
       }
+      for (const [run, part] of runs) if (this.#isOfFormerReceiver(part)) runs.delete(run);
       const dead = [...runs.keys()].filter((run) => run === 0 || living.titleOf(run) === null);
       const whole = mergeFailures(dead.flatMap((run) => runs.get(run) ?? [])).get(topic);
       for (const run of dead) runs.delete(run);

@@ -74,7 +74,8 @@ export class Mover extends Agent {
   async #step(): Promise<number> {
     const { calls, arrivals } = this.#leaving;
     if ((await this.#leaving.look()) === 'none') {
-      await this.#closePrepared(null);
+      // Of a damaged jobs.db, which looks empty, the state cannot be read: its move may go on.
+      if (this.#prepared !== null && (await calls.state()).move === null) await this.#closePrepared(null);
       return limits.loopSleepMsMax;
     }
     const state = await calls.state();

@@ -351,6 +351,21 @@ describe.skipIf(await lacks('redis'))('mover', async () => {
     },
   );
 
+  it('a jobs.db that cannot be read does not close the move that is open in it', async () => {
+    const { time, moving, mover, arrivals } = await opened();
+    const { move } = await moving.calls.begin();
+    await mover.start();
+    await time.passUntil('all but the lease', async () => (await moving.calls.state()).jobs === 1);
+    const close = vi.spyOn(arrivals, 'close');
+    const unread = new StoreError({ kind: 'not_stored', code: 'store_damaged' });
+    const state = vi.spyOn(moving.calls, 'state').mockRejectedValue(unread);
+    await time.passUntil('it has looked again', () => state.mock.calls.length > 3);
+    expect(await moving.look()).toBe('none');
+    expect(close).not.toHaveBeenCalled();
+    state.mockRestore();
+    expect((await moving.calls.state()).move).toBe(move);
+  });
+
   it('a move that ended is closed before jobs.db forgets it, whatever move the mover closed before', async () => {
     const { time, moving, mover, arrivals } = await opened();
     const state = await moving.calls.state();

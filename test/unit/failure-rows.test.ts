@@ -8,10 +8,10 @@ import { FailureRows } from '../../src/upkeep/failure-rows.ts';
 const start = 60_000_000;
 const [t, receiver] = ['t', 'http://a'];
 
-function setUp() {
+async function setUp() {
   let text: string | null = null;
   const dead = new Set<number>();
-  const registered = new Set([t]);
+  const registered = new Map([[t, receiver]]);
   const file = {
     read: async () => text,
     write: async (fresh: string) => {
@@ -20,11 +20,15 @@ function setUp() {
   };
   const topics = {
     isKnown: true,
-    get: (name: string) => (registered.has(name) ? {} : undefined),
+    get: (name: string) => {
+      const callbackUrl = registered.get(name);
+      return callbackUrl === undefined ? undefined : { delivery: 'push', callbackUrl };
+    },
     isUnreadable: () => false,
   } as never;
   const living = { titleOf: (run: number) => (dead.has(run) ? null : '') };
   let rows = new FailureRows({ file, living, topics, log: silentLog });
+  await rows.start();
   const notifiers = new Map<number, EndpointCalls>();
   return {
     registered,
@@ -35,8 +39,7 @@ function setUp() {
     },
     report() {
       for (const calls of notifiers.values()) {
-        const news = calls.news(start);
-        if (news !== null) rows.receive(news);
+        for (const news of calls.news(start)) rows.receive(news);
       }
     },
     kill(run: number) {
@@ -48,7 +51,20 @@ function setUp() {
       if (!isKilled) await rows.drain(1_000);
       rows = new FailureRows({ file, living, topics, log: silentLog });
       await rows.load();
+      await rows.start();
     },
+    /** Two halves of a reload: the next dq-upkeep reads the file, and then alone gets the reports. */
+    async reload(before: () => void, after: () => void) {
+      const old = rows;
+      const next = new FailureRows({ file, living, topics, log: silentLog });
+      await next.load();
+      before();
+      rows = next;
+      after();
+      await old.drain(1_000);
+      await next.start();
+    },
+    rows: () => rows.parts({ topics: ['*'], names: [t] }),
     row() {
       const asked = { topics: ['*'], names: [t] };
       const said = [...notifiers.values()].flatMap((calls) => calls.failures(asked, start));
@@ -59,7 +75,7 @@ function setUp() {
 }
 
 it('the row of dead notifiers goes on in the next ones, and no failure counts twice', async () => {
-  const all = setUp();
+  const all = await setUp();
   for (const [run, at] of [
     [1, 0],
     [2, 1],
@@ -79,8 +95,8 @@ it('the row of dead notifiers goes on in the next ones, and no failure counts tw
   expect(all.row()).toEqual([4, start]);
 });
 
-it('a success ends the row of dead ones for good, also if the notifier that saw it dies', () => {
-  const all = setUp();
+it('a success ends the row of dead ones for good, also if the notifier that saw it dies', async () => {
+  const all = await setUp();
   for (const at of [0, 1]) all.judge(1, true, start + at);
   all.judge(2, false, start + 2);
   all.report();
@@ -94,7 +110,7 @@ it('a success ends the row of dead ones for good, also if the notifier that saw 
 });
 
 it('a success is kept over a restart, also where its notifier failed first', async () => {
-  const all = setUp();
+  const all = await setUp();
   all.judge(2, true, start);
   all.judge(1, true, start + 1);
   all.report();
@@ -105,10 +121,30 @@ it('a success is kept over a restart, also where its notifier failed first', asy
   expect(all.row()).toEqual([0, null]);
 });
 
+it.each([
+  { fails: 'long ago', succeeds: 'before' },
+  { fails: 'long ago', succeeds: 'after' },
+  { fails: 'before', succeeds: 'after' },
+])('a reload undoes no success: fails $fails, succeeds $succeeds the reports change sides', async (when) => {
+  const all = await setUp();
+  const happens = (at: string) => () => {
+    if (when.fails === at) all.judge(1, true, start);
+    if (when.succeeds === at) all.judge(1, false, start + 2);
+    all.report();
+  };
+  happens('long ago')();
+  await all.restart();
+  await all.reload(happens('before'), happens('after'));
+  all.kill(1);
+  expect(all.row()).toEqual([0, null]);
+});
+
 it('the row ends with another receiver, and with the topic', async () => {
-  const all = setUp();
+  const all = await setUp();
   for (const at of [0, 1]) all.judge(1, true, start + at);
   all.report();
+  all.registered.set(t, 'http://b');
+  expect(all.rows()).toEqual([]);
   all.judge(2, true, start + 3, 'http://b');
   expect(all.row()).toEqual([1, start + 3]);
   all.report();

@@ -13,6 +13,7 @@ import {
   reaches,
   reachesEveryTopic,
   type Scope,
+  userNamePattern,
 } from '../../core/token.ts';
 
 export interface RouteAccess {
@@ -88,7 +89,7 @@ export function accessCheck(route: {
 export function actorOf(request: FastifyRequest): string {
   const rights = rightsOf(request);
   const { 'dq-user': user } = request.headers;
-  const isNamed = rights === ownerRights && typeof user === 'string' && /^[\w.@-]{1,32}$/.test(user);
+  const isNamed = rights === ownerRights && typeof user === 'string' && userNamePattern.test(user);
   return isNamed ? `${rights.name} (${user})` : rights.name;
 }
 

@@ -4,6 +4,7 @@
 import { userInfo } from 'node:os';
 import type { ProblemJson } from '../../contract/api/schema.ts';
 import { wordsOf } from '../../core/errors.ts';
+import { userNamePattern } from '../../core/token.ts';
 import { type Exchanged, exchange } from '../../runtime/exchange.ts';
 import { timeoutSignal } from '../../runtime/time.ts';
 import { Exit } from '../exit.ts';
@@ -214,10 +215,11 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Who runs this command, also by sudo; null: the user has no name. */
+/** Who runs this command, also by sudo; null: the user has no name, or one that no header can have. */
 function systemUser(): string | null {
   try {
-    return process.env['SUDO_USER'] ?? userInfo().username;
+    const name = process.env['SUDO_USER'] ?? userInfo().username;
+    return userNamePattern.test(name) ? name : null;
   } catch {
     return null; // the uid has no entry
   }

@@ -78,7 +78,11 @@ function useCount(kind: OperationKind, { ids, versions, ...filter }: OperationFi
   const query = Object.fromEntries(Object.entries(filter).map(([name, value]) => [name, String(value)]));
   const tallies = topic === undefined ? '/v1/stats' : `/v1/topics/${encodeURIComponent(topic)}/stats`;
   const isTallied = !isDead && Object.keys(more).length === 0;
-  const dead = usePoll<DeadGroupsJson>(isDead ? '/v1/dead/groups' : null, 5_000, query).data;
+  const dead = usePoll<DeadGroupsJson>(
+    isDead && filter.idPrefix === undefined ? '/v1/dead/groups' : null,
+    5_000,
+    query,
+  ).data;
   const stats = usePoll<Pick<StatsJson, 'states'>>(isTallied ? tallies : null, 5_000).data;
   if (dead !== null) return { count: dead.examined, isExact: dead.complete };
   if (stats === null) return null;

@@ -162,7 +162,11 @@ function Filters({ filter, isFiltered }: Dead) {
       {filter.reason === undefined ? null : (
         <QueryChoice name="reason" label={t('dead_because')} options={anyOr(buryReasons)} />
       )}
-      <QueryChoice name="lastReason" label={t('filter_reason')} options={anyOr(attemptReasons)} />
+      <QueryChoice
+        name="lastReason"
+        label={t('filter_reason')}
+        options={[...anyOr(attemptReasons), ['none', t('cause_none')]]}
+      />
       <QueryText name="status" label={t('status')} />
       <QueryChoice name="age" label={t('dead_since')} options={times} />
       <ClearFilters names="topic reason lastReason status age id idPrefix body due" isShown={isFiltered} />
