@@ -12,12 +12,27 @@ class HintListener {
   constructor(trial: Trial) {
     this.stop = trial.jobs.onHint((hint) => this.#hints.push(hint));
   }
+  /** Without those of earlier calls, which may still be pending: the hint of a job that is due first comes
+   *  after them. */
+  static async afterEarlier(trial: Trial): Promise<HintListener> {
+    const earlier: Hint[] = [];
+    const stop = trial.jobs.onHint((hint) => earlier.push(hint));
+    const mark = due(markMs);
+    await trial.push('mark', { when: { delayMs: markMs } });
+    await until('the last earlier hint', () =>
+      earlier.some((hint) => hint.kind === 'due' && hint.waitMs === mark.waitMs),
+    );
+    await trial.cancel({ topic: 't', id: 'mark' });
+    stop();
+    return new HintListener(trial);
+  }
   async expectNext(kind: Hint['kind']): Promise<Hint> {
     await until(`a hint ${kind}`, () => this.#hints.length > 0);
     expect(this.#hints.map((hint) => hint.kind)).toEqual([kind]);
     return this.#hints.shift() as Hint;
   }
 }
+const markMs = 10;
 /** The hint of a job with this delay, while the clock stands still. */
 const due = (delayMs: number) => ({ kind: 'due', partition: 0, waitMs: dueAfter(0, delayMs) });
 
@@ -36,17 +51,18 @@ export const hintCases: readonly Case[] = [
     [
       ['cancelled', (trial) => trial.cancel({ topic: 't', id: 'head' })],
       ['replaced by a later one', (trial) => trial.push('head', { when: { delayMs: 5 * farOffMs } })],
-      ['replaced by a ready one', (trial) => trial.push('head')],
+      ['replaced by a ready one', (trial) => trial.push('head'), 'ready'],
       ['purged', (trial) => trial.admin.purgeTopic('t', 10)],
-    ] as readonly (readonly [string, (trial: Trial) => Promise<unknown>])[]
-  ).map(([end, call]) =>
+    ] as readonly (readonly [string, (trial: Trial) => Promise<unknown>, Hint['kind']?])[]
+  ).map(([end, call, hint]) =>
     fact(`hint due: forgets an earliest job that was ${end}, and so does promote`, async (trial) => {
       await trial.push('later', { topic: 'u', when: { delayMs: 4 * farOffMs } });
       await trial.push('head', { when: { delayMs: farOffMs } });
+      const listener = await HintListener.afterEarlier(trial);
       await call(trial);
+      if (hint !== undefined) await listener.expectNext(hint);
       const waitMs = waitOf(dueAfter(0, 4 * farOffMs));
       expect(await trial.promote()).toEqual({ moved: 0, waitMs });
-      const listener = new HintListener(trial);
       await trial.push('next', { topic: 'u', when: { delayMs: 2 * farOffMs } });
       expect(await listener.expectNext('due')).toEqual(due(2 * farOffMs));
     }),
@@ -56,7 +72,7 @@ export const hintCases: readonly Case[] = [
     await trial.push('1');
     await trial.push('2', { when: { delayMs: 2 * farOffMs } });
     const job = await trial.lease();
-    const listener = new HintListener(trial);
+    const listener = await HintListener.afterEarlier(trial);
     await trial.retry(job, farOffMs);
     expect(await listener.expectNext('due')).toEqual(due(farOffMs));
   }),
@@ -135,14 +151,7 @@ export const hintCases: readonly Case[] = [
   ).map(([name, prepare]) =>
     fact(`hint ready: sent by ${name}`, async (trial) => {
       const call = await prepare(trial);
-      // A hint of the seed may still be pending: this one comes after it, and later ones belong to the call.
-      const seeded: Hint[] = [];
-      const stop = trial.jobs.onHint((hint) => seeded.push(hint));
-      await trial.push('mark', { when: { delayMs: 10 } });
-      await until('the last hint of the seed', () => seeded.some((hint) => hint.kind === 'due'));
-      await trial.cancel({ topic: 't', id: 'mark' });
-      stop();
-      const listener = new HintListener(trial);
+      const listener = await HintListener.afterEarlier(trial);
       await call();
       await listener.expectNext('ready');
     }),
