@@ -3,7 +3,8 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -23,7 +24,8 @@ export function makeDirectory(name: string): string {
 }
 
 export async function removeDirectory(path: string): Promise<void> {
-  rmSync(path, { recursive: true, force: true });
+  // The child of a killed server, which rewrites its file, may create files for a moment.
+  await rm(path, { recursive: true, force: true, maxRetries: 20 });
   used -= 1;
   if (used > 0 || root === null) return;
   const { keeper } = root;
