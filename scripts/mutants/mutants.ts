@@ -3,7 +3,7 @@
 
 import { listOf, type Mutant, type Mutants, script } from './mistake.ts';
 
-const jobRow = 'src/core/job-row.ts';
+const jobRow = 'src/core/job-change.ts';
 const jobs = 'src/journal/record/journaled-jobs.ts';
 const leaving = 'src/store/sqlite/engine/leaving.ts';
 const topicWatch = 'src/upkeep/topic-watch.ts';

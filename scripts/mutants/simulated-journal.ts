@@ -5,7 +5,7 @@ import { type Mutants, type SimulatedMutant, script, sharing } from './mistake.t
 
 const healing = (name: string) => `src/journal/heal/${name}.ts`;
 const decorator = 'src/journal/record/journaled-jobs.ts';
-const jobRow = 'src/core/job-row.ts';
+const jobRow = 'src/core/job-change.ts';
 const healed = 'mysqlTrouble,redisFailover,redisEmptied';
 
 export const journalMutants: Mutants<SimulatedMutant> = sharing(
@@ -142,7 +142,7 @@ export const journalMutants: Mutants<SimulatedMutant> = sharing(
     },
     'journal-merged-end-is-forgotten': {
       faults: 'mysqlTrouble,redisFailover,redisEmptied',
-      file: 'src/core/job-row.ts',
+      file: 'src/core/job-change.ts',
       text: 'const top = compareStanding(a, b) >= 0 ? a : b;',
       by: 'const top = isEnded(b) && !isEnded(a) ? a : compareStanding(a, b) >= 0 ? a : b;',
     },

@@ -8,7 +8,7 @@ const table = (name: string) => `src/registry/sql/tables/registry-${name}.ts`;
 const operation = (name: string) => `src/upkeep/operations/${name}.ts`;
 const useCase = (name: string) => `src/use-cases/${name}.ts`;
 const schedule = 'src/core/schedule.ts';
-const record = 'src/core/schedule-record.ts';
+const record = 'src/core/schedule.ts';
 
 export const workMutants: Mutants<SimulatedMutant> = {
   ...sharing(

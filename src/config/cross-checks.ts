@@ -5,7 +5,7 @@ import ipaddr from 'ipaddr.js';
 import { isMailAddress, parseAlertHook } from '../core/alert-receiver.ts';
 import { parseBroker } from '../core/broker.ts';
 import { readZone } from '../core/calendar.ts';
-import { leastDescriptors } from '../core/call-accounts.ts';
+import { leastDescriptors } from './open-files.ts';
 import type { Parsed } from '../core/duration.ts';
 import { parseRange } from '../core/egress-policy.ts';
 import { limits } from '../core/limits.ts';

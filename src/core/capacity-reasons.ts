@@ -1,6 +1,10 @@
-// Lists the reasons why the jobs of a topic are not called, or few. Codes are part of the API. Made by:
+// Says why the jobs of a topic are not called, or few. Codes are part of the API. Reasons are made by:
 //   the notifier     explain-capacity.ts: its rules of capacity.ts · notifier.ts: its own state
 //   the API          capacity-route.ts: its last ones, which no notifier knows
+// Held topics are called by no notifier, whatever its state: the API and dq doctor show their record, and
+// incidents have a sentence about each.
+
+import type { TopicState } from './topic/topic.ts';
 
 export const capacityCodes = [
   'unknown_topic',
@@ -68,4 +72,37 @@ export function concernsPlace({ values }: CapacityReason, places: readonly strin
   const { places: own } = values;
   if (places === null || typeof own !== 'string') return true;
   return own.split(' ').some((place) => places.includes(place));
+}
+
+export const heldReasons = ['offline', 'paused', 'not_registered', 'unreadable', 'unknown_broker'] as const;
+
+export interface HeldTopic {
+  readonly topic: string;
+  readonly why: (typeof heldReasons)[number];
+  /** delayed and ready jobs */
+  readonly jobs: number;
+}
+
+/** Only topics with delayed or ready jobs. */
+export interface HeldTopics {
+  /** their number */
+  readonly topics: number;
+  readonly jobs: number;
+  /** some of them, those with the most jobs first */
+  readonly most: readonly HeldTopic[];
+}
+
+const howHeld = {
+  paused: 'was paused',
+  offline: 'was taken offline',
+  active: 'is pulled by clients now',
+  unreadable: 'has an unreadable record',
+  removed: 'was removed',
+} as const satisfies Record<TopicState | 'unreadable' | 'removed', string>;
+
+/** A sentence on a topic whose jobs wait, which dq called before. */
+export function heldText(topic: string, state: keyof typeof howHeld, jobs: number): string {
+  const wait = `${jobs} job${jobs === 1 ? ' waits' : 's wait'}, none is called`;
+  const command = state === 'paused' || state === 'offline' ? 'topic resume' : 'explain';
+  return `${topic} ${howHeld[state]}: ${wait}; dq ${command} ${topic}`;
 }

@@ -2,7 +2,7 @@
 // so that it survives its process, a reload and a closed browser. Plain JSON, because it passes the socket of
 // the embedded registry.
 
-import type { DeadMarks } from './dead-marks.ts';
+import type { DeadMarks } from './survey.ts';
 import type { JobState, Moment, Version } from './job.ts';
 
 /** requeue, purge: dead letters · cancel: live jobs · run: delayed jobs · reschedule: delayed or ready

@@ -7,14 +7,17 @@ import { parseDuration } from './duration.ts';
 import type { AttemptReason, AttemptRecord, BuryReason } from './job.ts';
 import { limits } from './limits.ts';
 import { backoffMs, retryAfterMs, retryDelayMs } from './retry-policy.ts';
-import { type AgainAfter, clamped, parseAgainAfter, waitOf } from './rule/again-after.ts';
 import {
+  type AgainAfter,
+  clamped,
   evaluateRule,
+  parseAgainAfter,
   parseRule,
+  readsBody,
   ReplyFacts,
   type ReplyView,
   type Rule,
-  readsBody,
+  waitOf,
 } from './rule/reply-rule.ts';
 import type { Topic } from './topic/topic.ts';
 

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { type Config, compatPortsOf, keyPathOf } from '../config/options.ts';
 import { messageOf } from '../core/errors.ts';
 import { type Finding, findingsOf } from '../core/finding.ts';
-import type { HeldTopics } from '../core/held-topics.ts';
+import type { HeldTopics } from '../core/capacity-reasons.ts';
 import { askMaster } from '../master/control/control-client.ts';
 import type { DaemonStatus } from '../master/control/control-protocol.ts';
 import { keyFileWarning, readKeyFile } from '../registry/sql/keys/key-file.ts';

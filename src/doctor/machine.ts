@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { callAccounts, fullDescriptors, leastDescriptors } from '../core/call-accounts.ts';
+import { callAccounts, fullDescriptors, leastDescriptors } from '../config/open-files.ts';
 import { messageOf } from '../core/errors.ts';
 import { type Finding, findingsOf } from '../core/finding.ts';
 import { limits } from '../core/limits.ts';

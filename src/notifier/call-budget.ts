@@ -5,7 +5,7 @@
 //   probes  calls of topics that were restricted when the calls started (probes.ts)
 // Invariant: at most slots + slowMax + probesMax calls run at once, so sockets and memory are bounded.
 
-import { callAccounts } from '../core/call-accounts.ts';
+import { callAccounts } from '../config/open-files.ts';
 import { monotonicNow, setTimeout, type Timer } from '../runtime/time.ts';
 import { notifierLimits } from './limits.ts';
 import type { TopicTarget } from './topic-target.ts';

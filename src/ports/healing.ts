@@ -2,8 +2,7 @@
 // Optional duty of a store; the rules of jobs.ts hold here too.
 
 import type { BuryReason, EndState, JobKey, Version } from '../core/job.ts';
-import type { Changed, PushedParts } from '../core/job-change.ts';
-import type { JobRow } from '../core/job-row.ts';
+import type { Changed, JobRow, PushedParts } from '../core/job-change.ts';
 import type { Partition } from './jobs.ts';
 import type { StoreFailure } from './store-error.ts';
 

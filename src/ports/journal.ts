@@ -2,8 +2,7 @@
 // themselves, for a while. Methods reject with StoreError (`where` MySQL).
 
 import type { FlowEvent, JobKey, Version } from '../core/job.ts';
-import type { Change } from '../core/job-change.ts';
-import type { JobRow } from '../core/job-row.ts';
+import type { Change, JobRow } from '../core/job-change.ts';
 import type { StreamName, StreamPosition } from './spool.ts';
 
 /** Changes of one stream, in the order of their records. Its maker bounds their number and bytes

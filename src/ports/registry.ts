@@ -11,7 +11,7 @@ import type {
   OperationRecord,
   OperationWork,
 } from '../core/operation.ts';
-import type { DueTick, ScheduleRecord, StoredSchedule, TickEnd } from '../core/schedule-record.ts';
+import type { DueTick, ScheduleRecord, StoredSchedule, TickEnd } from '../core/schedule.ts';
 import type { StatName } from '../core/series.ts';
 import type { SessionRecord, SignInLink } from '../core/session.ts';
 import type { ShardList } from '../core/shard-list.ts';

@@ -4,7 +4,7 @@
 // rests after each for three times its duration. One survey runs at a time, storeLimits.surveysWaitingMax
 // wait; further ones reject with not_stored, code survey_busy.
 
-import type { DeadSelection } from '../core/dead-marks.ts';
+import type { DeadSelection } from '../core/survey.ts';
 import type { AttemptReason, BuryReason, FoundJob, JobKey, JobState } from '../core/job.ts';
 import type { Page } from './jobs.ts';
 
@@ -28,7 +28,7 @@ export interface Scan extends Page<FoundJob> {
 }
 
 export interface Horizon {
-  /** delayed and ready jobs, by class of core/horizon.ts; ready ones are overdue */
+  /** delayed and ready jobs, by class of core/survey.ts; ready ones are overdue */
   readonly counts: readonly number[];
   /** as in Page: parts whose jobs are not counted */
   readonly missing?: readonly string[];

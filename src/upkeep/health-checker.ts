@@ -5,7 +5,7 @@
 
 import { formatDuration } from '../core/duration.ts';
 import { messageOf } from '../core/errors.ts';
-import { heldText } from '../core/held-topics.ts';
+import { heldText } from '../core/capacity-reasons.ts';
 import { givenUp, givenUpDetail } from '../core/incident.ts';
 import type { Counts, StoreAdmin, StoreHealth, StoreServer } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';

@@ -9,8 +9,7 @@
 // opened again after its end.
 
 import type { JobKey, Version } from '../core/job.ts';
-import type { Change, Changed } from '../core/job-change.ts';
-import { isEnded, type JobRow } from '../core/job-row.ts';
+import { type Change, type Changed, isEnded, type JobRow } from '../core/job-change.ts';
 import { limits } from '../core/limits.ts';
 import { changeOf } from '../journal/heal/put-outcomes.ts';
 import { changesOf } from '../journal/heal/surveyor.ts';

@@ -11,9 +11,15 @@ import { formatInstant } from '../core/duration.ts';
 import { DqError, messageOf } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import { inBatches } from '../core/lists.ts';
-import { misplacedTick, planTick, type TickPlan } from '../core/schedule.ts';
-import type { DueTick, StoredSchedule, TickEnd } from '../core/schedule-record.ts';
-import { tickId } from '../core/tick-id.ts';
+import {
+  type DueTick,
+  misplacedTick,
+  planTick,
+  type StoredSchedule,
+  type TickEnd,
+  type TickPlan,
+} from '../core/schedule.ts';
+import { tickId } from '../core/job-id.ts';
 import type { PushJob } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
 import type { RoleContext } from '../process/role.ts';

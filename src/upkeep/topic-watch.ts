@@ -12,7 +12,7 @@ import {
   originOf,
   type TopicFailures,
 } from '../core/endpoint.ts';
-import { heldText } from '../core/held-topics.ts';
+import { heldText } from '../core/capacity-reasons.ts';
 import type { Incident } from '../core/incident.ts';
 import { failureWords } from '../core/job.ts';
 import { grouped } from '../core/lists.ts';

@@ -7,9 +7,15 @@ import { formatDuration, parseDuration } from '../core/duration.ts';
 import { DqError, FieldErrors, invalidField } from '../core/errors.ts';
 import { isJsonType } from '../core/json-text.ts';
 import { limits } from '../core/limits.ts';
-import { type MissedTicks, nextTick, readCron, readEvery } from '../core/schedule.ts';
-import type { ScheduleRecord, StoredSchedule } from '../core/schedule-record.ts';
-import { scheduleNamePattern } from '../core/schedule-record.ts';
+import {
+  type MissedTicks,
+  nextTick,
+  readCron,
+  readEvery,
+  scheduleNamePattern,
+  type ScheduleRecord,
+  type StoredSchedule,
+} from '../core/schedule.ts';
 import type { PlainTopic } from '../core/topic/topic.ts';
 import type { Registry } from '../ports/registry.ts';
 import { type ContentTerms, checkContent } from './accept-job.ts';

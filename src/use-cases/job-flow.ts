@@ -1,10 +1,16 @@
 // Builds the flow of a job: all that happened to its id, oldest first. The journal knows the changes; the
 // store knows the newest ones before the journal has them, and, without a journal, all that is known.
 
-import { attemptsBeforeRequeue, lastAttemptOf } from '../core/earlier-attempts.ts';
-import type { AttemptRecord, EndedJob, FlowEvent, JobSnapshot, Version } from '../core/job.ts';
-import { instantOf } from '../core/job-change.ts';
-import type { JobRow } from '../core/job-row.ts';
+import {
+  type AttemptRecord,
+  attemptsBeforeRequeue,
+  type EndedJob,
+  type FlowEvent,
+  type JobSnapshot,
+  lastAttemptOf,
+  type Version,
+} from '../core/job.ts';
+import { instantOf, type JobRow } from '../core/job-change.ts';
 import type { LoggedChange } from '../ports/journal.ts';
 
 export interface FlowEntry {

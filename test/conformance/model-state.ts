@@ -2,7 +2,6 @@
 // counter of versions and tokens, the wheel and the turns. Each method is one atomic step, because none
 // awaits.
 
-import { lastAttemptOf } from '../../src/core/earlier-attempts.ts';
 import { webhookOriginOf } from '../../src/core/extension.ts';
 import {
   type AttemptRecord,
@@ -11,6 +10,7 @@ import {
   type EndState,
   isPulled,
   type JobKey,
+  lastAttemptOf,
   type Moment,
   type Priority,
   type Token,

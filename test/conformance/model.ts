@@ -3,28 +3,31 @@
 // file differ, this one must be the easier to judge. Each method is one atomic step, because none awaits.
 // model-store.ts adds the port; mutants/ replaces single methods, so they are small.
 
-import { type DeadSelection, hasMarks } from '../../src/core/dead-marks.ts';
-import { lastAttemptOf } from '../../src/core/earlier-attempts.ts';
+import { type DeadSelection, hasMarks, horizonEndsMs } from '../../src/core/survey.ts';
 import { optionsIn, pushedExtension, withAgainOf } from '../../src/core/extension.ts';
-import { horizonEndsMs } from '../../src/core/horizon.ts';
-import type {
-  AttemptRecord,
-  EndedJob,
-  EndState,
-  FoundJob,
-  JobKey,
-  JobSnapshot,
-  JobState,
-  Lease,
-  Moment,
-  Owner,
-  Priority,
-  ReservedJob,
-  Token,
-  Version,
-  VersionedKey,
+import {
+  type AttemptRecord,
+  type EndedJob,
+  type EndState,
+  endStates,
+  type FoundJob,
+  isPulled,
+  type JobKey,
+  type JobSnapshot,
+  type JobState,
+  jobStates,
+  lastAttemptOf,
+  type Lease,
+  type Moment,
+  type Owner,
+  priorities,
+  type Priority,
+  pullOwner,
+  type ReservedJob,
+  type Token,
+  type Version,
+  type VersionedKey,
 } from '../../src/core/job.ts';
-import { endStates, isPulled, jobStates, priorities, pullOwner } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import type * as port from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';

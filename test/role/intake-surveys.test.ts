@@ -1,7 +1,7 @@
 // Tests the routes that examine many jobs: search by id prefix and body, horizon, groups of dead letters, and
 // dead letters by their last attempt.
 import { expect, it } from 'vitest';
-import { horizonClasses } from '../../src/core/horizon.ts';
+import { horizonClasses } from '../../src/core/survey.ts';
 import type { Store, Surveys } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';

@@ -6,7 +6,7 @@ import type { RedisServer } from '../../scripts/services/redis.ts';
 import { openWithoutJournal } from '../../src/compose/journal.ts';
 import type { Config } from '../../src/config/options.ts';
 import { extensionOf } from '../../src/core/extension.ts';
-import type { JobRow } from '../../src/core/job-row.ts';
+import type { JobRow } from '../../src/core/job-change.ts';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
 import { Resources } from '../../src/runtime/resources.ts';
 import { silentLog } from '../../src/telemetry/log.ts';

@@ -3,8 +3,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import type { Change } from '../../src/core/job-change.ts';
-import { isEnded } from '../../src/core/job-row.ts';
+import { type Change, isEnded } from '../../src/core/job-change.ts';
 import { examineJournal } from '../../src/journal/heal/journal-fsck.ts';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
 import { farOffMs, jobOf } from '../conformance/trial.ts';

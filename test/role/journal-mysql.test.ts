@@ -2,8 +2,7 @@
 
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { Dice } from '../../scripts/dice.ts';
-import type { Change } from '../../src/core/job-change.ts';
-import { type JobRow, mergeRows, rowOf } from '../../src/core/job-row.ts';
+import { type Change, type JobRow, mergeRows, rowOf } from '../../src/core/job-change.ts';
 import type { MysqlServer } from '../../src/core/url/server-url.ts';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
 import { allBarriers, type RowPage, type ShippedBatch } from '../../src/ports/journal.ts';

@@ -3,8 +3,7 @@
 import { readdirSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import type { Change } from '../../src/core/job-change.ts';
-import { type JobRow, rowsOf } from '../../src/core/job-row.ts';
+import { type Change, type JobRow, rowsOf } from '../../src/core/job-change.ts';
 import type { MysqlServer } from '../../src/core/url/server-url.ts';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
 import { Recorder, type RecorderOptions } from '../../src/journal/ship/recorder.ts';

@@ -3,8 +3,7 @@
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { type JobKey, type JobSnapshot, pullOwner, type ReservedJob } from '../../src/core/job.ts';
-import type { Change } from '../../src/core/job-change.ts';
-import type { JobRow } from '../../src/core/job-row.ts';
+import type { Change, JobRow } from '../../src/core/job-change.ts';
 import type { EditItem, Store } from '../../src/ports/job-store.ts';
 import type { Arrivals, LeavingPlace } from '../../src/ports/leaving.ts';
 import { StoreError, type StoreFailure } from '../../src/ports/store-error.ts';

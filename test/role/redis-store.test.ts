@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
 import type { JobKey, ReservedJob } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
-import { tickId } from '../../src/core/tick-id.ts';
+import { tickId } from '../../src/core/job-id.ts';
 import type { Partition } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { deadCalls } from '../../src/store/redis/calls/dead.ts';

@@ -3,7 +3,7 @@
 
 import { expect, it, onTestFinished } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
-import { tickId } from '../../src/core/tick-id.ts';
+import { tickId } from '../../src/core/job-id.ts';
 import { type EngineOptions, type EngineSpace, openEngine } from '../../src/store/sqlite/engine/engine.ts';
 import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';

@@ -11,7 +11,7 @@ import {
   type VersionedKey,
 } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
-import { isTickId } from '../../src/core/tick-id.ts';
+import { isTickId } from '../../src/core/job-id.ts';
 import type { Topic } from '../../src/core/topic/topic.ts';
 import type {
   CancelOutcome,

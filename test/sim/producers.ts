@@ -5,7 +5,7 @@ import type { Dice } from '../../scripts/dice.ts';
 import { DqError } from '../../src/core/errors.ts';
 import { withAgain } from '../../src/core/extension.ts';
 import type { JobKey } from '../../src/core/job.ts';
-import { isTickId } from '../../src/core/tick-id.ts';
+import { isTickId } from '../../src/core/job-id.ts';
 import type { PushJob, PushOutcome } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { sleep, wallNow } from '../../src/runtime/time.ts';

@@ -1,7 +1,7 @@
 // The operator of a world who creates, changes, pauses and removes schedules. ticks.ts has the rules.
 
 import type { Dice } from '../../scripts/dice.ts';
-import type { ScheduleRecord, StoredSchedule } from '../../src/core/schedule-record.ts';
+import type { ScheduleRecord, StoredSchedule } from '../../src/core/schedule.ts';
 import {
   changedSchedule,
   getSchedule,

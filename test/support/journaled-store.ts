@@ -4,8 +4,7 @@
 import { expect } from 'vitest';
 import { pushedExtension } from '../../src/core/extension.ts';
 import type { JobKey } from '../../src/core/job.ts';
-import type { Change } from '../../src/core/job-change.ts';
-import { isRestorable, type JobRow, rowsOf } from '../../src/core/job-row.ts';
+import { type Change, isRestorable, type JobRow, rowsOf } from '../../src/core/job-change.ts';
 import { journaled } from '../../src/journal/record/journaled-store.ts';
 import type { DumpedJob, StoreUnderTest } from '../conformance/store-under-test.ts';
 import { within } from '../conformance/trial.ts';

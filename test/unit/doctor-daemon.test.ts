@@ -1,6 +1,6 @@
 // Tests what dq doctor says about the work of a running daemon: each fact once, under its own name.
 import { expect, it } from 'vitest';
-import type { HeldTopic } from '../../src/core/held-topics.ts';
+import type { HeldTopic } from '../../src/core/capacity-reasons.ts';
 import { helpOf } from '../../src/core/incident.ts';
 import { checkWork } from '../../src/doctor/daemon.ts';
 

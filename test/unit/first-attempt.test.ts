@@ -1,7 +1,7 @@
 // Tests that the only attempt of a job is read back as it was stored.
 import { expect, it } from 'vitest';
 import type { AttemptRecord } from '../../src/core/job.ts';
-import { packFirstAttempt, withFirstAttempt } from '../../src/store/first-attempt.ts';
+import { packFirstAttempt, withFirstAttempt } from '../../src/core/stored-codes.ts';
 
 const first: AttemptRecord = {
   ...{ attempt: 1, startedAt: 1_900_000_000_000, durationMs: 12, outcome: 'delivered', reason: null },

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { foreignOfTopic, topicOfForeign } from '../../src/core/topic/foreign-name.ts';
+import { foreignOfTopic, topicOfForeign } from '../../src/core/topic/topic.ts';
 
 it('foreign topic names: unchanged where dq allows them, else their bytes', () => {
   expect(topicOfForeign('order.close_1-a')).toBe('order.close_1-a');

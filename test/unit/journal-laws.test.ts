@@ -4,8 +4,15 @@ import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { Dice } from '../../scripts/dice.ts';
 import type { AttemptRecord } from '../../src/core/job.ts';
-import type { Change, ChangedJob } from '../../src/core/job-change.ts';
-import { isEnded, isRestorable, type JobRow, mergeRows, rowOf } from '../../src/core/job-row.ts';
+import {
+  type Change,
+  type ChangedJob,
+  isEnded,
+  isRestorable,
+  type JobRow,
+  mergeRows,
+  rowOf,
+} from '../../src/core/job-change.ts';
 import { pushedBy, randomLife } from '../support/journal-lives.ts';
 
 const lives = 1_000;

@@ -1,7 +1,7 @@
 // What the journal learns from a put-back.
 
 import { expect, it } from 'vitest';
-import { rowOf } from '../../src/core/job-row.ts';
+import { rowOf } from '../../src/core/job-change.ts';
 import { changeOf } from '../../src/journal/heal/put-outcomes.ts';
 
 it('removed: the end is recorded with the number of the removal, and changes nothing else', () => {

@@ -7,7 +7,7 @@ import type { AttemptRecord } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import type { PushJob, PushOutcome } from '../../src/ports/job-store.ts';
 import { ruleOf, storeVerbNames, storeVerbs } from '../../src/ports/store-verbs.ts';
-import { packFirstAttempt } from '../../src/store/first-attempt.ts';
+import { packFirstAttempt } from '../../src/core/stored-codes.ts';
 import { readWork } from '../../src/store/sqlite/owner/operations.ts';
 import type { CapacityDelta } from '../../src/store/sqlite/wire/capacity-delta.ts';
 import * as messages from '../../src/store/sqlite/wire/messages.ts';

@@ -1,8 +1,7 @@
 // What the survey writes about a job never outranks a known change, in any order of arrival.
 
 import { describe, expect, it } from 'vitest';
-import type { Change } from '../../src/core/job-change.ts';
-import { type JobRow, mergeRows, rowOf } from '../../src/core/job-row.ts';
+import { type Change, type JobRow, mergeRows, rowOf } from '../../src/core/job-change.ts';
 import { changesOf } from '../../src/journal/heal/surveyor.ts';
 import type { WalkedJob } from '../../src/ports/healing.ts';
 import { changeOf } from '../support/spool.ts';

@@ -2,7 +2,7 @@
 
 import { contractLimits } from '../../contract/api/limits.ts';
 import { brokersOf } from '../../core/broker.ts';
-import type { HeldTopic, HeldTopics } from '../../core/held-topics.ts';
+import type { HeldTopic, HeldTopics } from '../../core/capacity-reasons.ts';
 import { First } from '../../core/lists.ts';
 import type { StateCounts } from '../../ports/job-store.ts';
 import type { RoleContext } from '../../process/role.ts';

@@ -5,9 +5,15 @@ import { isUtf8 } from 'node:buffer';
 import type { AttemptJson, JobJson } from '../../contract/api/job.ts';
 import { webhookIdOf } from '../../core/delivery.ts';
 import { formatDuration, formatInstant, formatInstantOrNull } from '../../core/duration.ts';
-import { attemptsBeforeRequeue, firstDueAt } from '../../core/earlier-attempts.ts';
 import type { JobOptions } from '../../core/extension.ts';
-import type { AttemptRecord, EndedJob, FoundJob, JobSnapshot } from '../../core/job.ts';
+import {
+  type AttemptRecord,
+  attemptsBeforeRequeue,
+  type EndedJob,
+  firstDueAt,
+  type FoundJob,
+  type JobSnapshot,
+} from '../../core/job.ts';
 import type { Why } from '../../core/job-why.ts';
 import type { PlannedAttempt } from '../../core/retry-policy.ts';
 import { printBackoff } from '../../core/topic/backoff.ts';

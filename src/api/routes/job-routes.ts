@@ -9,7 +9,7 @@ import { callbackHeaders } from '../../core/delivery.ts';
 import { formatInstant, formatInstantOrNull } from '../../core/duration.ts';
 import { DqError } from '../../core/errors.ts';
 import { optionsIn, withOptions } from '../../core/extension.ts';
-import type { JobRow } from '../../core/job-row.ts';
+import type { JobRow } from '../../core/job-change.ts';
 import { maskedValue } from '../../core/topic/settings.ts';
 import { getTopic, requireDelivery } from '../../use-cases/change-topic.ts';
 import { absentJob, checkedKey, findJob } from '../../use-cases/find-job.ts';

@@ -12,7 +12,7 @@ import {
 import { shownFilter } from '../../core/audit.ts';
 import { formatInstant, formatInstantOrNull, parseDuration } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
-import { isRestorable } from '../../core/job-row.ts';
+import { isRestorable } from '../../core/job-change.ts';
 import { limits } from '../../core/limits.ts';
 import {
   type OperationFilter,

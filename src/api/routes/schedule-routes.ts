@@ -20,8 +20,7 @@ import { difference } from '../../core/audit.ts';
 import { formatInstant, formatInstantOrNull } from '../../core/duration.ts';
 import { DqError } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
-import { nextTicks } from '../../core/schedule.ts';
-import type { ScheduleRecord, StoredSchedule } from '../../core/schedule-record.ts';
+import { nextTicks, type ScheduleRecord, type StoredSchedule } from '../../core/schedule.ts';
 import { acceptJob, isAccepted, pushRejection, pushTerms } from '../../use-cases/accept-job.ts';
 import {
   changedSchedule,

@@ -6,7 +6,7 @@ import type { FastifyRequest } from 'fastify';
 import { groupDeadSchema, horizonSchema } from '../../contract/api/survey.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
-import { horizonClasses } from '../../core/horizon.ts';
+import { horizonClasses } from '../../core/survey.ts';
 import { reachesEveryTopic } from '../../core/token.ts';
 import type { DeadGroup, DeadGroups, Horizon } from '../../ports/job-store.ts';
 import { StoreError } from '../../ports/store-error.ts';

@@ -9,7 +9,7 @@ import { attentionReasons, type TopicAttentionJson } from '../../contract/api/st
 import { formatTarget } from '../../core/broker.ts';
 import { formatInstantOrNull } from '../../core/duration.ts';
 import { lastFailureAt, mergeFailures, notCalled, type TopicFailures } from '../../core/endpoint.ts';
-import type { HeldTopic } from '../../core/held-topics.ts';
+import type { HeldTopic } from '../../core/capacity-reasons.ts';
 import type { FoundJob, JobState } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import { First } from '../../core/lists.ts';

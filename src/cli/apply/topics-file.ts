@@ -8,7 +8,7 @@ import type { ConfigProblem } from '../../config/given.ts';
 import { parseYaml, type YamlText } from '../../config/yaml-text.ts';
 import { ScheduleInput as ScheduleBody } from '../../contract/api/schedule.ts';
 import { DqError, type FieldError } from '../../core/errors.ts';
-import type { ScheduleRecord } from '../../core/schedule-record.ts';
+import type { ScheduleRecord } from '../../core/schedule.ts';
 import { unknownName } from '../../core/suggest.ts';
 import { matchesGlob } from '../../core/token.ts';
 import { anyPolicy } from '../../core/topic/field-kinds.ts';

@@ -8,7 +8,7 @@ import type { BatchResultJson } from '../../contract/api/push.ts';
 import { smallestEpochMs } from '../../core/duration.ts';
 import { refusesId } from '../../core/job-id.ts';
 import { limits } from '../../core/limits.ts';
-import { topicOfForeign } from '../../core/topic/foreign-name.ts';
+import { topicOfForeign } from '../../core/topic/topic.ts';
 import { wallNow } from '../../runtime/time.ts';
 import { type ApiClient, ApiRefusal, type Problem, sentenceOf } from '../daemon/api-client.ts';
 import { cliLimits } from '../limits.ts';

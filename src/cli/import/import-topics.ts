@@ -2,7 +2,7 @@
 // settings is reported, or replaced where the caller wants it.
 
 import { anyPolicy } from '../../core/topic/field-kinds.ts';
-import { topicOfForeign } from '../../core/topic/foreign-name.ts';
+import { topicOfForeign } from '../../core/topic/topic.ts';
 import { parseTopicInput } from '../../core/topic/settings.ts';
 import { type ApiClient, ApiRefusal, sentenceOf } from '../daemon/api-client.ts';
 import type { SourceTopic } from './source.ts';

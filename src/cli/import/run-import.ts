@@ -3,7 +3,7 @@
 import { options as optionTable } from '../../config/options.ts';
 import { parseValue } from '../../config/parse.ts';
 import type { ConfigJson } from '../../contract/api/daemon.ts';
-import { topicOfForeign } from '../../core/topic/foreign-name.ts';
+import { topicOfForeign } from '../../core/topic/topic.ts';
 import { ApiClient } from '../daemon/api-client.ts';
 import { type DaemonFlags, findDaemon } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';

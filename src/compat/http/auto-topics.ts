@@ -2,8 +2,7 @@
 // registration. It is in the registry before the push is stored.
 
 import { DqError } from '../../core/errors.ts';
-import { foreignOfTopic } from '../../core/topic/foreign-name.ts';
-import type { PlainTopic, TopicSettings } from '../../core/topic/topic.ts';
+import { foreignOfTopic, type PlainTopic, type TopicSettings } from '../../core/topic/topic.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { createTopic } from '../../use-cases/change-topic.ts';
 import { topicOfPush } from '../../use-cases/find-topics.ts';

@@ -7,7 +7,7 @@ import type { ServerResponse } from 'node:http';
 import { DqError } from '../../core/errors.ts';
 import { type PulledLease, pulledLeaseOf } from '../../core/pull-lease.ts';
 import { clientOf, type Rights } from '../../core/token.ts';
-import { topicOfForeign } from '../../core/topic/foreign-name.ts';
+import { topicOfForeign } from '../../core/topic/topic.ts';
 import { pullForClient } from '../../intake/pull/pull-for-client.ts';
 import type { PulledJob } from '../../intake/pull/puller.ts';
 import { requirePull } from '../../use-cases/change-topic.ts';

@@ -3,8 +3,7 @@
 
 import type { DqError } from '../../core/errors.ts';
 import { optionsIn } from '../../core/extension.ts';
-import { foreignOfTopic } from '../../core/topic/foreign-name.ts';
-import type { PlainTopic } from '../../core/topic/topic.ts';
+import { foreignOfTopic, type PlainTopic } from '../../core/topic/topic.ts';
 import type { RoleContext } from '../../process/role.ts';
 import type { CompatAccess } from '../compat-access.ts';
 import type { CompatJobs } from '../compat-jobs.ts';

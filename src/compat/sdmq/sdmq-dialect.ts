@@ -4,7 +4,7 @@
 import { contractLimits } from '../../contract/api/limits.ts';
 import { parseDuration } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
-import { foreignOfTopic } from '../../core/topic/foreign-name.ts';
+import { foreignOfTopic } from '../../core/topic/topic.ts';
 import type { PulledJob } from '../../intake/pull/puller.ts';
 import type { CompatJobs } from '../compat-jobs.ts';
 import type { CompatParts } from '../compat-listener.ts';

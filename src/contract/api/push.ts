@@ -1,7 +1,7 @@
 // Pushes: one job, whose body is the body of the request, or a batch.
 
 import { Type } from 'typebox';
-import { heldReasons } from '../../core/held-topics.ts';
+import { heldReasons } from '../../core/capacity-reasons.ts';
 import { endStates, jobStates } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import { topicFields } from '../../core/topic/fields.ts';

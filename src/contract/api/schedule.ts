@@ -1,7 +1,7 @@
 // Schedules: recurring jobs.
 
 import { Type } from 'typebox';
-import { scheduleNamePattern } from '../../core/schedule-record.ts';
+import { scheduleNamePattern } from '../../core/schedule.ts';
 import {
   closed,
   FieldProblem,

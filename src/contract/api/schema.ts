@@ -8,7 +8,7 @@
 // TypeBox stays out of the console's bundle.
 
 import { type Static, type TSchema, type TSchemaOptions, Type } from 'typebox';
-import { statusFilterPattern } from '../../core/dead-marks.ts';
+import { statusFilterPattern } from '../../core/survey.ts';
 import { catalogue } from '../../core/errors.ts';
 import { attemptReasons, buryReasons, jobStates } from '../../core/job.ts';
 import { contractLimits } from './limits.ts';

@@ -1,7 +1,7 @@
 // Counters, stored jobs, processes, and the summary of an instance.
 
 import { Type } from 'typebox';
-import { heldReasons } from '../../core/held-topics.ts';
+import { heldReasons } from '../../core/capacity-reasons.ts';
 import { incidentKinds } from '../../core/incident.ts';
 import { jobStates } from '../../core/job.ts';
 import { whyCodes } from '../../core/job-why.ts';

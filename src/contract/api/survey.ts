@@ -1,7 +1,7 @@
 // Surveys of many jobs: waiting jobs by due time, dead letters by cause.
 
 import { Type } from 'typebox';
-import { horizonClasses } from '../../core/horizon.ts';
+import { horizonClasses } from '../../core/survey.ts';
 import {
   closed,
   count,

@@ -8,8 +8,7 @@ import { durationExamples, durationPattern, formatDuration, parseDuration } from
 import type { EgressPolicy } from '../egress-policy.ts';
 import type { FieldErrors } from '../errors.ts';
 import { limits } from '../limits.ts';
-import { parseAgainAfter } from '../rule/again-after.ts';
-import { evaluateRule, parseRule, type Rule } from '../rule/reply-rule.ts';
+import { evaluateRule, parseAgainAfter, parseRule, type Rule } from '../rule/reply-rule.ts';
 
 /** Decides whether dq may call a URL, knows the brokers and hooks of the configuration by name, and for how
  *  long ended jobs stay visible. */

@@ -5,7 +5,7 @@
 // history of the store still holds every end that the journal may not know. One without a sign stops the
 // audits: the history of ends that only its spool has may be removed by now.
 
-import { isRestorable } from '../../core/job-row.ts';
+import { isRestorable } from '../../core/job-change.ts';
 import { inBatches } from '../../core/lists.ts';
 import { type KeyPage, noCounts, type RestoreCounts } from '../../ports/journal.ts';
 import { Agent } from '../../runtime/agent.ts';

@@ -6,7 +6,7 @@
 
 import { messageOf } from '../../core/errors.ts';
 import type { FoundJob, JobKey, Version } from '../../core/job.ts';
-import { isEnded, isRestorable, type JobRow } from '../../core/job-row.ts';
+import { isEnded, isRestorable, type JobRow } from '../../core/job-change.ts';
 import { inBatches } from '../../core/lists.ts';
 import type { Healing } from '../../ports/healing.ts';
 import type { LongWork, Problem, Store } from '../../ports/job-store.ts';

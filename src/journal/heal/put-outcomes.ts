@@ -1,8 +1,7 @@
 // What those who compare rows with jobs have in common: their parts, and what the journal has to learn then.
 
 import { endStates } from '../../core/job.ts';
-import type { Change } from '../../core/job-change.ts';
-import type { JobRow } from '../../core/job-row.ts';
+import type { Change, JobRow } from '../../core/job-change.ts';
 import type { Healing, PutOutcome } from '../../ports/healing.ts';
 import type { JournalDb, RestoreCounts } from '../../ports/journal.ts';
 import type { Log } from '../../telemetry/log.ts';

@@ -7,8 +7,7 @@
 // two workers do no harm.
 
 import type { Version } from '../../core/job.ts';
-import { instantOf } from '../../core/job-change.ts';
-import { isEnded, isRestorable, type JobRow } from '../../core/job-row.ts';
+import { instantOf, isEnded, isRestorable, type JobRow } from '../../core/job-change.ts';
 import { limits } from '../../core/limits.ts';
 import { grouped, inBatches } from '../../core/lists.ts';
 import type { AllowedNote, LossNote, OpenRows } from '../../ports/healing.ts';

@@ -1,8 +1,8 @@
-// The rule of core/job-row.ts (mergeRows) as an upsert: each part of a row is the maximum of its own
+// The rule of mergeRows (core/job-change.ts) as an upsert: each part of a row is the maximum of its own
 // order. MySQL sets columns from left to right, so a column that decides is set after those it decides about.
 
 import type { JobKey } from '../../core/job.ts';
-import { isEnded, type JobRow, type RowState } from '../../core/job-row.ts';
+import { isEnded, type JobRow, type RowState } from '../../core/job-change.ts';
 import { buryReasonCodes, priorityCodes } from '../../core/stored-codes.ts';
 
 /** A value of a statement. */

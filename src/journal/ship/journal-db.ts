@@ -3,8 +3,7 @@
 // result. The row of the stream is locked first: two recorders of one stream take turns.
 
 import type { FlowEvent, JobKey, Version } from '../../core/job.ts';
-import type { Change } from '../../core/job-change.ts';
-import { type JobRow, rowsOf } from '../../core/job-row.ts';
+import { type Change, type JobRow, rowsOf } from '../../core/job-change.ts';
 import { firstWithin, grouped, inBatches, partsWithin } from '../../core/lists.ts';
 import type { MysqlServer } from '../../core/url/server-url.ts';
 import type {

@@ -3,7 +3,7 @@
 // do not match, and the store compares the listed version of a live job in the step that moves it. So a job
 // that was pushed or moved after it was listed stays as it is, however late a step runs.
 
-import { hasMarks } from '../../core/dead-marks.ts';
+import { hasMarks } from '../../core/survey.ts';
 import type { FoundJob, JobKey, Version } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import { grouped, inBatches } from '../../core/lists.ts';

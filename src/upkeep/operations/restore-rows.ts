@@ -3,8 +3,7 @@
 // that heals takes none of its rows: the step waits for its end.
 
 import type { JobKey } from '../../core/job.ts';
-import type { Change } from '../../core/job-change.ts';
-import { isRestorable, type JobRow } from '../../core/job-row.ts';
+import { type Change, isRestorable, type JobRow } from '../../core/job-change.ts';
 import { limits } from '../../core/limits.ts';
 import type { StepKey } from '../../core/operation.ts';
 import { changeOf } from '../../journal/heal/put-outcomes.ts';

@@ -2,7 +2,7 @@
 
 import { expect } from 'vitest';
 import { limits } from '../../../src/core/limits.ts';
-import type { ScheduleRecord } from '../../../src/core/schedule-record.ts';
+import type { ScheduleRecord } from '../../../src/core/schedule.ts';
 import type { Registry } from '../../../src/ports/registry.ts';
 
 import { fact, type RegistryCase } from './case.ts';

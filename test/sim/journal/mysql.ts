@@ -5,8 +5,7 @@
 
 import type { Dice } from '../../../scripts/dice.ts';
 import type { JobKey } from '../../../src/core/job.ts';
-import type { Change } from '../../../src/core/job-change.ts';
-import { isRestorable, type JobRow, mergeRows, rowOf } from '../../../src/core/job-row.ts';
+import { type Change, isRestorable, type JobRow, mergeRows, rowOf } from '../../../src/core/job-change.ts';
 import {
   allBarriers,
   type JournalDb,

@@ -6,7 +6,7 @@ import type { JobJson } from '../../../contract/api/job.ts';
 import type { ScheduleJson, SchedulePreviewJson } from '../../../contract/api/schedule.ts';
 import type { PageOf } from '../../../contract/api/schema.ts';
 import { heldOf } from '../../../core/job-why.ts';
-import { tickId } from '../../../core/tick-id.ts';
+import { tickId } from '../../../core/job-id.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
 import { CallError, call, type FieldError, topicPath } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';

@@ -12,7 +12,7 @@ import {
   type ScheduleRecord,
   type StoredSchedule,
   type TickEnd,
-} from '../../../core/schedule-record.ts';
+} from '../../../core/schedule.ts';
 import type { Registry } from '../../../ports/registry.ts';
 import type { Db, RegistryAccess, Trx } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';

@@ -1,7 +1,7 @@
 // Notes and the put-back of the port, by scripts. lua/restore.lua reads the rows.
 
 import type { JobKey, Version } from '../../../core/job.ts';
-import { isEnded, type JobRow } from '../../../core/job-row.ts';
+import { isEnded, type JobRow } from '../../../core/job-change.ts';
 import { limits } from '../../../core/limits.ts';
 import { inBatches } from '../../../core/lists.ts';
 import { buryReasonCodes, endCodes, readSafe, writeSafe } from '../../../core/stored-codes.ts';

@@ -6,7 +6,7 @@ import type { AttemptRecord, JobKey, Lease, VersionedKey } from '../../../core/j
 import type { Changed } from '../../../core/job-change.ts';
 import { limits } from '../../../core/limits.ts';
 import { inBatches } from '../../../core/lists.ts';
-import { buryReasonCodes, endCodes } from '../../../core/stored-codes.ts';
+import { buryReasonCodes, endCodes, packFirstAttempt } from '../../../core/stored-codes.ts';
 import type {
   AckItem,
   BuryItem,
@@ -32,7 +32,6 @@ import type {
 } from '../../../ports/job-store.ts';
 import type { StoreFailure } from '../../../ports/store-error.ts';
 import { endBatches, pushBatches } from '../../batches.ts';
-import { packFirstAttempt } from '../../first-attempt.ts';
 import { storeLimits } from '../../limits.ts';
 import { redisLimits } from '../limits.ts';
 import { idOf, tidOf } from '../scripts/keys.ts';

@@ -1,7 +1,7 @@
 // Surveys of the port, by scripts: pieces with rests, on all shards at a time. Owns the queue of surveys of
 // this process, and the cursor of a scan.
 
-import { horizonEndsMs } from '../../../core/horizon.ts';
+import { horizonEndsMs } from '../../../core/survey.ts';
 import type { FoundJob } from '../../../core/job.ts';
 import { inBatches } from '../../../core/lists.ts';
 import { buryReasonCodes, stateCodes } from '../../../core/stored-codes.ts';

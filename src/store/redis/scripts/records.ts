@@ -18,9 +18,9 @@ import {
   priorityCodes,
   readSafe,
   stateCodes,
+  withFirstAttempt,
 } from '../../../core/stored-codes.ts';
 import type { AlertEntry, PushJob, When } from '../../../ports/job-store.ts';
-import { withFirstAttempt } from '../../first-attempt.ts';
 import { redisLimits } from '../limits.ts';
 import { idOf } from './keys.ts';
 

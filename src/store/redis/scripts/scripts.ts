@@ -4,7 +4,7 @@
 
 import { limits } from '../../../core/limits.ts';
 import { buryReasonCodes } from '../../../core/stored-codes.ts';
-import { tickIdPrefix } from '../../../core/tick-id.ts';
+import { tickIdPrefix } from '../../../core/job-id.ts';
 import { redisLimits } from '../limits.ts';
 import * as files from './files.ts';
 import * as parts from './parts.ts';

@@ -4,7 +4,7 @@
 // its job until recovery returns it. Only the end of an expired lease (ifExpired) compares the clock too: the
 // lease may have been extended after recovery listed it.
 
-import { lastAttemptOf } from '../../../core/earlier-attempts.ts';
+import { lastAttemptOf } from '../../../core/job.ts';
 import { buryReasonCodes } from '../../../core/stored-codes.ts';
 import type {
   BuryItem,

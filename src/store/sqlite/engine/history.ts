@@ -4,10 +4,9 @@
 
 import type { AttemptRecord, EndedJob, JobKey } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
-import { endCodes } from '../../../core/stored-codes.ts';
-import { isTickId } from '../../../core/tick-id.ts';
+import { endCodes, withFirstAttempt } from '../../../core/stored-codes.ts';
+import { isTickId } from '../../../core/job-id.ts';
 import { type Database, rowsBy } from '../../../runtime/database.ts';
-import { withFirstAttempt } from '../../first-attempt.ts';
 import { asBuffer } from './job-rows.ts';
 import type { TransactionContext } from './transaction-context.ts';
 

@@ -13,7 +13,7 @@ import {
 } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import { endCodes } from '../../../core/stored-codes.ts';
-import { isTickId } from '../../../core/tick-id.ts';
+import { isTickId } from '../../../core/job-id.ts';
 import { type Database, rowsBy } from '../../../runtime/database.ts';
 import { dead, delayed, ended, ready, reserved, type StateCode } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';

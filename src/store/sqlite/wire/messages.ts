@@ -13,7 +13,13 @@ import type {
 } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
 import { inBatches } from '../../../core/lists.ts';
-import { buryReasonCodes, endCodes, priorityCodes, stateCodes } from '../../../core/stored-codes.ts';
+import {
+  buryReasonCodes,
+  endCodes,
+  packFirstAttempt,
+  priorityCodes,
+  stateCodes,
+} from '../../../core/stored-codes.ts';
 import type {
   AckItem,
   BuryItem,
@@ -41,7 +47,6 @@ import type {
 import { isFailure, type StoreFailure } from '../../../ports/store-error.ts';
 import type { MethodsOf, VerbsWith } from '../../../ports/store-verbs.ts';
 import { endBatches, pushBatches } from '../../batches.ts';
-import { packFirstAttempt } from '../../first-attempt.ts';
 import type { AckedLease } from '../engine/finish.ts';
 import type { CapacityDelta } from './capacity-delta.ts';
 import { ProtocolError, type Reader, type Writer } from './protocol.ts';

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- ack: removes acked jobs, reserved → gone, and pushes their outcome jobs.
 -- @keys P
--- @args the leases (shared/leases.lua); attempt: JSON, a first attempt packed as in first-attempt.ts, ''
+-- @args the leases (shared/leases.lua); attempt: JSON, a first attempt packed as in stored-codes.ts, ''
 --   = keep none; outcome jobs (shared/outcomes.lua)
 -- @returns per lease a byte: 1 acked, 2 acked and its outcome job pushed, 0 lost; with a journal the change
 --   of the lease's job follows a 1 or 2, and after a 2 that of the outcome job

@@ -1,9 +1,16 @@
-// What a filter of dead letters says about the death and about the last attempt. Pure; the console and both
-// kinds of calls, a page and an operation, decide by it.
+// What surveys and filters of jobs decide by: the marks of a death and of its last attempt, and the classes
+// of due times. Pure: a page of dead letters, an operation and a survey decide alike.
 
-import { lastAttemptOf } from './earlier-attempts.ts';
-import type { AttemptReason, AttemptRecord, BuryReason, JobSnapshot } from './job.ts';
+import { parseDuration } from './duration.ts';
+import {
+  type AttemptReason,
+  type AttemptRecord,
+  type BuryReason,
+  type JobSnapshot,
+  lastAttemptOf,
+} from './job.ts';
 
+/** What a filter says about a death and about its last attempt. */
 export interface DeadMarks {
   readonly reason?: BuryReason | undefined;
   /** `none`: no attempt is stored */
@@ -46,3 +53,28 @@ function isStatus(wanted: string, status: number | null): boolean {
   const text = status === null ? 'none' : String(status);
   return text === wanted || (status !== null && wanted === `${text[0]}xx`);
 }
+
+/** The horizon counts waiting jobs by their due times. Names of its classes, in order: overdue, then due
+ *  within this time (and not within the one before), then later. The console labels its bars with them. */
+export const horizonClasses = [
+  'overdue',
+  '1m',
+  '5m',
+  '15m',
+  '1h',
+  '3h',
+  '6h',
+  '12h',
+  '1d',
+  '3d',
+  '7d',
+  '30d',
+  'later',
+] as const;
+
+/** Ends of all classes but the last, ms from now: a class holds end of the one before < dueAt ≤ its end. A
+ *  job that is due now is overdue: promote moves it. */
+export const horizonEndsMs: readonly number[] = horizonClasses.slice(0, -1).map((name) => {
+  const parsed = parseDuration(name === 'overdue' ? 0 : name);
+  return parsed.ok ? parsed.value : Number.NaN;
+});
