@@ -244,7 +244,7 @@ const byName: Mutants<SimulatedMutant> = {
     by: 'if (perhapsWritten || !perhapsWritten) this.add(deltas);',
   },
   'sent-counters-stay-in-the-buffer': {
-    file: 'src/process/stat-sender.ts',
+    file: 'src/process/senders.ts',
     text: 'this.#entries.delete(key);',
     by: '',
   },

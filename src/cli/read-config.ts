@@ -1,6 +1,6 @@
 // Reads the configuration of a command, and says what is wrong with it.
 
-import { type ConfigProblem, formatProblem } from '../config/given.ts';
+import { type ConfigProblem, formatProblem } from '../config/parse.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
 import { Exit } from './exit.ts';
 

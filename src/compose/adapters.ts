@@ -13,7 +13,7 @@ import type { Init } from '../process/messages.ts';
 import type { WorkerChannel } from '../process/own-process.ts';
 import type { SecretCipher } from '../registry/sql/keys/encryption.ts';
 import type { MysqlRegistry } from '../registry/sql/mysql/mysql-registry.ts';
-import type { Resources } from '../runtime/resources.ts';
+import type { Resources } from '../runtime/service.ts';
 import type { MovingStore } from '../store/moving-store.ts';
 import type { RedisStoreOptions } from '../store/redis/shard/redis-store.ts';
 import type { StoreConnection } from '../store/sqlite/client/client.ts';

@@ -9,19 +9,17 @@ import { limits } from '../core/limits.ts';
 import { version } from '../core/version.ts';
 import type { LeaderRow } from '../ports/leadership.ts';
 import type { StatDelta } from '../ports/registry.ts';
-import { joined, joinedRoles, titleOf } from '../process/joined-roles.ts';
 import type { Init, RoleName } from '../process/messages.ts';
-import { MetricSender } from '../process/metric-sender.ts';
 import type { WorkerChannel } from '../process/own-process.ts';
-import type { Counters, Role, RoleContext } from '../process/role.ts';
-import { StatSender } from '../process/stat-sender.ts';
+import { type Counters, joined, joinedRoles, type Role, type RoleContext, titleOf } from '../process/role.ts';
+import { MetricSender, StatSender } from '../process/senders.ts';
 import { StoreClock } from '../process/store-clock.ts';
 import type { Composed } from '../process/worker-life.ts';
 import { TopicBook } from '../registry/topic-book.ts';
-import { Resources } from '../runtime/resources.ts';
+import { Resources } from '../runtime/service.ts';
 import type { StoreConnection } from '../store/sqlite/client/client.ts';
 import type { OpenLog } from '../telemetry/log.ts';
-import type { MetricBuffer } from '../telemetry/metric-buffer.ts';
+import type { MetricBuffer } from '../telemetry/metrics.ts';
 import { logCrashes, openLog } from '../telemetry/open-log.ts';
 import {
   endProcess,

@@ -22,7 +22,7 @@ import {
 import type { MysqlRegistry } from '../registry/sql/mysql/mysql-registry.ts';
 import { openServedRegistry, type ServedRegistry } from '../registry/sql/registry-db.ts';
 import { isOfThisSchema, whyDamaged } from '../registry/sql/sqlite/registry-file.ts';
-import { StartImpossible } from '../runtime/start-errors.ts';
+import { StartImpossible } from '../runtime/service.ts';
 import { monotonicNow, sleep } from '../runtime/time.ts';
 import { untilUsable, whyUnusable } from '../store/sqlite/file/disk-reserve.ts';
 import { StoreFileRefused } from '../store/sqlite/file/store-file.ts';

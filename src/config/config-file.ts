@@ -1,14 +1,23 @@
-// Finds dq.yaml and reads every value with its line and column; parse.ts checks the values.
-// Groups may be nested or written with dots. The same option twice is a problem in every spelling.
+// Finds dq.yaml and reads every value with its line and column; parse.ts checks the values. Groups may be
+// nested or written with dots. The same option twice is a problem in every spelling. `dq apply` reads its
+// file with the same parser.
 
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import type { Node, Pair } from 'yaml';
-import { isAlias, isMap, isScalar } from 'yaml';
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  LineCounter,
+  type Node,
+  type Pair,
+  parseDocument,
+  visit,
+} from 'yaml';
 import { messageOf } from '../core/errors.ts';
-import type { ConfigProblem, Given } from './given.ts';
+import type { ConfigProblem, Given } from './parse.ts';
 import { options } from './options.ts';
-import { parseYaml } from './yaml-text.ts';
 
 /** Characters. A longer file is not a configuration file. */
 const configFileCharsMax = 1024 * 1024;
@@ -87,4 +96,40 @@ export function readConfigFile(file: FoundFile): {
 /** `server` of `server.port` */
 export function isGroup(path: string): boolean {
   return Object.keys(options).some((name) => name.startsWith(`${path}.`));
+}
+
+export interface YamlText {
+  readonly document: Document;
+  /** `dq.yaml:3:5`, of an offset in the text */
+  whereOf(offset: number): string;
+  /** mistakes of the syntax, and values that the document would change; empty: it is complete */
+  readonly problems: readonly ConfigProblem[];
+}
+
+/** `label`: of the file, in messages */
+export function parseYaml(text: string, label: string): YamlText {
+  const lines = new LineCounter();
+  // Tags of types that JSON lacks become warnings.
+  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, resolveKnownTags: false });
+  const whereOf = (offset: number) => {
+    const { line, col } = lines.linePos(offset);
+    return `${label}:${line}:${col}`;
+  };
+  const problems = [...document.errors, ...document.warnings].map(({ pos, message }) => ({
+    where: whereOf(pos[0]),
+    message: message.split('\n')[0] ?? message,
+  }));
+  // In version 1.1 the word yes is true.
+  if (document.directives?.yaml.explicit && document.directives.yaml.version !== '1.2')
+    problems.push({ where: whereOf(0), message: 'must be YAML 1.2; leave the line %YAML out' });
+  visit(document, {
+    Scalar: (_key, { value, source, range }) => {
+      if (typeof value !== 'number' || Math.abs(value) <= Number.MAX_SAFE_INTEGER) return;
+      const kept = JSON.stringify(value);
+      if (kept === source) return;
+      const message = `${source}: would be kept as ${kept}; write it in quotes`;
+      problems.push({ where: whereOf(range?.[0] ?? 0), message });
+    },
+  });
+  return { document, whereOf, problems };
 }

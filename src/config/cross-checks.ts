@@ -12,7 +12,7 @@ import { limits } from '../core/limits.ts';
 import { scopes } from '../core/token.ts';
 import { parseRedisUrl, uncheckedSentence } from '../core/url/redis-url.ts';
 import { parseMysqlUrl, parsePublicUrl, parseSmtpUrl } from '../core/url/server-url.ts';
-import type { ConfigProblem } from './given.ts';
+import type { ConfigProblem } from './parse.ts';
 import { type Config, compatPortOptions, compatPortsOf, fitsJournal, type OptionName } from './options.ts';
 
 export interface Machine {

@@ -7,7 +7,7 @@
 import { readFileSync } from 'node:fs';
 import { messageOf } from '../core/errors.ts';
 import { unknownName } from '../core/suggest.ts';
-import type { ConfigProblem, Given } from './given.ts';
+import type { ConfigProblem, Given } from './parse.ts';
 import type { Option } from './options.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;

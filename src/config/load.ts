@@ -6,11 +6,10 @@ import { findConfigFile, isGroup, readConfigFile } from './config-file.ts';
 import type { Origins } from './cross-checks.ts';
 import { crossCheck } from './cross-checks.ts';
 import { readEnvironment } from './environment.ts';
-import type { ConfigProblem, Given } from './given.ts';
 import { openFilesMax } from './open-files.ts';
 import type { Config, Option } from './options.ts';
 import { defaultOf, options } from './options.ts';
-import { parseValue } from './parse.ts';
+import { type ConfigProblem, type Given, parseValue } from './parse.ts';
 
 export interface ConfigInput {
   /** by option name: `{'server.port': '6790', noAuth: true}`; undefined = not given */

@@ -1,10 +1,32 @@
-// Parses the value of one option. Pure: knows the kinds, no files and no other option. A message names
-// mistake and remedy and never repeats a secret.
+// A given value, before its check and after it. The readers of the file, the environment and the command line
+// return given values and problems; load.ts has each value parsed. Pure: knows the kinds of options, no files
+// and no other option. A message names mistake and remedy and never repeats a secret.
 
 import { isAbsolute, resolve } from 'node:path';
-import type { Parsed } from '../core/duration.ts';
-import { formatDuration, parseDuration } from '../core/duration.ts';
+import { formatDuration, type Parsed, parseDuration } from '../core/duration.ts';
 import { type Option, standardOutput } from './options.ts';
+
+export interface Given {
+  /** dotted name as the user wrote it: `server.port` */
+  readonly name: string;
+  /** text from flags and environment, a YAML value from the file */
+  readonly raw: unknown;
+  readonly source: 'flag' | 'environment' | 'file';
+  /** `dq.yaml:3:5`, `DQ_SERVER__PORT`, `--port` */
+  readonly where: string;
+  /** absolute directory for relative paths */
+  readonly base: string;
+}
+
+export interface ConfigProblem {
+  readonly where: string;
+  readonly message: string;
+}
+
+/** `file:line:col  message`, which editors can open. */
+export function formatProblem(problem: ConfigProblem): string {
+  return problem.where === 'default' ? problem.message : `${problem.where}  ${problem.message}`;
+}
 
 const unitBytes: Readonly<Record<string, number>> = { b: 1, kib: 1024, mib: 1024 ** 2, gib: 1024 ** 3 };
 

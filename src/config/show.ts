@@ -4,10 +4,9 @@
 import { formatDuration } from '../core/duration.ts';
 import type { Origins } from './cross-checks.ts';
 import { variableOf } from './environment.ts';
-import type { Given } from './given.ts';
 import type { Config, Option, OptionName } from './options.ts';
 import { options } from './options.ts';
-import { formatBytes } from './parse.ts';
+import { formatBytes, type Given } from './parse.ts';
 
 const declared = Object.entries(options) as [OptionName, Option][];
 

@@ -4,11 +4,9 @@
 import { readdirSync } from 'node:fs';
 import { messageOf } from '../core/errors.ts';
 import type { ProcessInfo, RoleName, ToMaster } from '../process/messages.ts';
-import { exposition } from '../telemetry/exposition.ts';
 import type { Log } from '../telemetry/log.ts';
-import { MetricBuffer } from '../telemetry/metric-buffer.ts';
-import { MetricTally } from '../telemetry/metric-tally.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
+import { exposition, MetricTally } from '../telemetry/metric-tally.ts';
+import { MetricBuffer, type Metrics } from '../telemetry/metrics.ts';
 import type { WorkerProcess } from './workers/worker-process.ts';
 
 interface MetricsHubOptions {

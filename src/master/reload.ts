@@ -7,7 +7,7 @@ import type { Origins } from '../config/cross-checks.ts';
 import { needsRestart } from '../config/needs-restart.ts';
 import type { Config } from '../config/options.ts';
 import { limits } from '../core/limits.ts';
-import { titleOf } from '../process/joined-roles.ts';
+import { titleOf } from '../process/role.ts';
 import { afterRunning, type RunningTimer } from '../runtime/timeout.ts';
 import { masterLimits } from './limits.ts';
 import type { ReloadOutcome, Report } from './reload-queue.ts';

@@ -20,7 +20,7 @@ import {
   waitAfter,
   withAgainLimit,
 } from '../core/verdict.ts';
-import type { CallFacts } from '../process/call-facts.ts';
+import type { CallFacts } from '../process/senders.ts';
 import type { RoleContext } from '../process/role.ts';
 import { printableExcerpt } from '../runtime/printable-text.ts';
 import { monotonicNow, random, setImmediate } from '../runtime/time.ts';

@@ -13,7 +13,7 @@ import { type EndpointPart, originOf } from '../core/endpoint.ts';
 import { limits } from '../core/limits.ts';
 import { reaches } from '../core/token.ts';
 import type { Partition } from '../ports/job-store.ts';
-import { CallFacts } from '../process/call-facts.ts';
+import { CallFacts } from '../process/senders.ts';
 import { egressPolicyOf } from '../process/egress.ts';
 import { answerQuestions } from '../process/master-questions.ts';
 import type { Questions, TestCall, TestCallResult } from '../process/questions.ts';

@@ -5,7 +5,7 @@
 import { isLoopback } from '../config/cross-checks.ts';
 import type { Config } from '../config/options.ts';
 import type { Registry } from '../ports/registry.ts';
-import { StartImpossible } from '../runtime/start-errors.ts';
+import { StartImpossible } from '../runtime/service.ts';
 
 /** Whether the API serves callers without a token while no token exists. */
 export function servesStrangers(config: Config): boolean {

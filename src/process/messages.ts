@@ -245,7 +245,7 @@ export interface WorkerReport {
 export interface ProcessInfo {
   readonly title: string;
   readonly role: RoleName | 'master';
-  /** further roles of this process (joined-roles.ts); absent: none */
+  /** further roles of this process (role.ts); absent: none */
   readonly alsoRuns?: readonly RoleName[];
   readonly pid: number;
   readonly version: string;

@@ -1,10 +1,10 @@
-// Declares what a role receives and what it provides. The compose folder builds the context; a role names
-// no adapter.
+// Declares what a role receives and what it provides, and which roles share a process. The compose folder
+// builds the context; a role names no adapter.
 
 import type { AddressInfo, Socket } from 'node:net';
 import type { Config } from '../config/options.ts';
-import type { Owner } from '../core/job.ts';
 import type { Change } from '../core/job-change.ts';
+import type { Owner } from '../core/job.ts';
 import type { StatName } from '../core/series.ts';
 import type { JobStore, Store } from '../ports/job-store.ts';
 import type { JournalDb } from '../ports/journal.ts';
@@ -108,4 +108,40 @@ export interface Role extends Service {
   takeOver?(): Promise<void>;
   /** `isLast`: the daemon ends, and the workers that this one outlives have exited. */
   drain(deadlineMs: number, isLast?: boolean): Promise<void>;
+}
+
+/** The roles that run in the process of this role, besides it. Small machines run the timer beside upkeep
+ *  (`profile: small`): a process less. */
+export function joinedRoles(role: RoleName, config: Pick<Config, 'timer.workers'>): readonly 'timer'[] {
+  return role === 'upkeep' && config['timer.workers'] === 0 ? ['timer'] : [];
+}
+
+/** `first` with further roles in its process; its name and URL are those of the process. Invariant: the roles
+ *  start, take over and drain together; the death of the process ends both, and its restart starts both. */
+export function joined(first: Role, others: readonly Role[]): Role {
+  if (others.length === 0) return first;
+  const all = [first, ...others];
+  return {
+    name: first.name,
+    url: first.url,
+    inFlight: () => all.reduce((sum, role) => sum + role.inFlight(), 0),
+    async start() {
+      for (const role of all) await role.start();
+    },
+    async takeOver() {
+      for (const role of all) await role.takeOver?.();
+    },
+    async drain(deadlineMs, isLast) {
+      await Promise.all(all.map((role) => role.drain(deadlineMs, isLast)));
+    },
+  };
+}
+
+const single: ReadonlySet<RoleName> = new Set(['store', 'upkeep', 'console']);
+
+/** As `ps` shows it: `dq-upkeep+timer` where two roles share the process. Roles with one process have no
+ *  number. */
+export function titleOf(role: RoleName, index: number, config: Pick<Config, 'timer.workers'>): string {
+  const name = `dq-${[role, ...joinedRoles(role, config)].join('+')}`;
+  return single.has(role) ? name : `${name}-${index}`;
 }

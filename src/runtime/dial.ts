@@ -9,9 +9,10 @@
 // Rejected: ADDRCONFIG alone, which Node sets for its own look-ups. It hides 127.0.0.1 on machines that have
 // IPv6 addresses only, and ::1 on the others. An address without a route fails at once and costs no time.
 
-import { ADDRCONFIG, type LookupAddress, lookup as lookupBySystem } from 'node:dns';
+import { ADDRCONFIG, lookup as lookupBySystem, type LookupAddress } from 'node:dns';
 import { connect as connectTcp, isIP, isIPv6, type Socket } from 'node:net';
-import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
+import { Duplex } from 'node:stream';
+import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'node:tls';
 import { runtimeLimits } from './limits.ts';
 import { clearTimeout, monotonicNow, setTimeout, type Timer } from './time.ts';
 
@@ -326,4 +327,63 @@ function connectTo(address: string, port: number): Socket {
     keepAlive: true,
     keepAliveInitialDelay: runtimeLimits.dialKeepAliveMs,
   });
+}
+
+/** A stream to a server that is dialled, for a library that needs its stream at once (MySQL's). */
+export class DialedStream extends Duplex {
+  readonly #options: DialOptions;
+  #dialing: OpenDial | null = null;
+  #socket: Socket | null = null;
+
+  constructor(options: DialOptions) {
+    super();
+    this.#options = options;
+  }
+
+  /** Writes and reads wait for it. */
+  override _construct(done: (error?: Error | null) => void): void {
+    if (this.destroyed) {
+      done();
+      return;
+    }
+    this.#dialing = dial(this.#options, (error, socket) => {
+      if (error !== null) {
+        // destroy() has its own error, or none.
+        done(this.destroyed ? null : error);
+        return;
+      }
+      this.#socket = socket;
+      socket.on('data', (chunk) => {
+        if (!this.push(chunk)) socket.pause();
+      });
+      socket.on('end', () => this.push(null));
+      socket.on('error', (failure) => super.destroy(failure));
+      socket.on('close', () => super.destroy());
+      done();
+    });
+  }
+
+  /** The stream would wait for the end of its dial. */
+  override destroy(error?: Error): this {
+    super.destroy(error);
+    this.#dialing?.cancel(error ?? new Error('given up'));
+    return this;
+  }
+
+  override _read(): void {
+    this.#socket?.resume();
+  }
+
+  override _write(chunk: Buffer, _encoding: string, done: (error?: Error | null) => void): void {
+    this.#socket?.write(chunk, done);
+  }
+
+  override _final(done: () => void): void {
+    this.#socket?.end(done);
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.#socket?.destroy();
+    done(error);
+  }
 }

@@ -1,10 +1,11 @@
-// Where log lines go: a LogFile is one open log file with its path. It appends whole buffers and detects a
-// path that leads to another file. StandardOutput is what all processes of a daemon share instead.
+// The files of log lines. A LogFile is one open log file with its path: it appends whole buffers and detects
+// a path that leads to another file. StandardOutput is what all processes of a daemon share instead. The
+// Janitor removes old files by the day in their names: touching a file does not extend it. The output of a
+// background daemon, whose file name has no day, is bounded in size. Only files with names of dq are removed.
 
 import { write } from 'node:fs';
-import type { FileHandle } from 'node:fs/promises';
-import { mkdir, open, stat } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { copyFile, type FileHandle, mkdir, open, readdir, stat, truncate, unlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { standardOutput } from '../config/options.ts';
 import { sleep } from '../runtime/time.ts';
@@ -172,5 +173,63 @@ export class AppendError extends Error {
     // The next append completes a line of which only the line feed is missing.
     const isWhole = done > 0 && rest[0] === newline;
     this.unwritten = rest.toString('latin1').split('\n').length - (isWhole ? 2 : 1);
+  }
+}
+
+/** stdout and stderr of all processes of a background daemon: a crash of the runtime leaves its trace
+ *  there. */
+export const outputName = 'dq-output.log';
+
+const namePattern = /^(notice|error|request|notify|audit)-[a-z]+-\d+-(\d{4})(\d{2})(\d{2})\.log$/;
+const dayMs = 86_400_000;
+/** A day of the westernmost zone ends this long after the same day of UTC. */
+const zoneMs = 12 * 3_600_000;
+
+/** Removes files whose day ended more than `days` days (kind audit: `auditDays`) before `now` (epoch ms) in
+ *  every time zone; returns their names. Rejects when it cannot read the directory. Leaves a file that it
+ *  cannot remove for the next call. */
+export async function removeOldLogs(
+  directory: string,
+  days: number,
+  now: number,
+  auditDays = days,
+): Promise<readonly string[]> {
+  const removed: string[] = [];
+  for (const name of await readdir(directory)) {
+    const [, kind, year, month, day] = namePattern.exec(name) ?? [];
+    if (year === undefined) continue;
+    const endedAt = Date.UTC(Number(year), Number(month) - 1, Number(day)) + dayMs + zoneMs;
+    if (now - endedAt <= (kind === 'audit' ? auditDays : days) * dayMs) continue;
+    try {
+      await unlink(join(directory, name));
+      removed.push(name);
+    } catch {
+      // Removed already, or without permission; continue with the others.
+    }
+  }
+  return removed;
+}
+
+/** Empties output longer than telemetryLimits.outputBytesMax after copying it to `.1`; empties or removes
+ *  both when they are older than `days`. In place: the processes keep the file open and append. */
+export async function trimOutput(directory: string, days: number, now: number): Promise<void> {
+  const path = join(directory, outputName);
+  const older = `${path}.1`;
+  const isOld = (at: number) => now - at > days * dayMs;
+  const output = await lookAt(path);
+  if (output !== null && output.size > telemetryLimits.outputBytesMax) {
+    await copyFile(path, older);
+    await truncate(path);
+  } else if (output !== null && output.size > 0 && isOld(output.mtimeMs)) await truncate(path);
+  const kept = await lookAt(older);
+  if (kept !== null && isOld(kept.mtimeMs)) await unlink(older);
+}
+
+async function lookAt(path: string): Promise<{ readonly size: number; readonly mtimeMs: number } | null> {
+  try {
+    return await stat(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
   }
 }

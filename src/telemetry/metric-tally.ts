@@ -1,4 +1,6 @@
 // MetricTally adds up the reports of all processes, dead ones included, and bounds the number of series.
+// exposition() writes the sums in the format of Prometheus with prom-client, which no start needs: it is
+// loaded later.
 // Invariant: a series never falls while it exists; it is dropped with its topic. Reads memory only.
 
 import { telemetryLimits } from './limits.ts';
@@ -6,8 +8,8 @@ import {
   type Declaration,
   declarationOf,
   knownSeries,
-  type MetricName,
   metricDeclarations,
+  type MetricName,
 } from './metric-declarations.ts';
 import type { MetricReport } from './metrics.ts';
 
@@ -139,3 +141,22 @@ function cumulated(name: string, { bounds, buckets, sum }: Histogram): TalliedFa
   values.push({ metricName: `${name}_count`, labels: {}, value: count });
   return values;
 }
+
+/** Loads prom-client, after the start. A reload keeps the master, while a new package may have replaced its
+ *  files: loaded at the first scrape, they would be missing. */
+export async function loadExposition(): Promise<void> {
+  await import('prom-client');
+}
+
+/** Text of the exposition format 0.0.4. */
+export async function exposition(families: readonly TalliedFamily[]): Promise<string> {
+  // CommonJS: after bundling its exports are on `default` only.
+  const { AggregatorRegistry } = (await import('prom-client')).default;
+  // AggregatorRegistry is for workers of node:cluster. Its own aggregation is not used, because it asks
+  // every worker at every scrape: a stuck worker delays the scrape by 5 s and fails it. The values here are
+  // sums already.
+  const gathered = families.map((family) => ({ ...family, aggregator: 'first' }));
+  return AggregatorRegistry.aggregate([gathered]).metrics();
+}
+
+export const expositionType = 'text/plain; version=0.0.4; charset=utf-8';

@@ -12,7 +12,7 @@ import { reaches } from '../core/token.ts';
 import type { FailingNews } from '../process/messages.ts';
 import type { Questions } from '../process/questions.ts';
 import type { RoleContext } from '../process/role.ts';
-import { Agent } from '../runtime/agent.ts';
+import { Agent } from '../runtime/loop.ts';
 import { orIfMissing, writeDurably } from '../runtime/files.ts';
 import { upkeepLimits } from './limits.ts';
 import type { LivingProcesses } from './living-processes.ts';

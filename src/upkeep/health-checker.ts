@@ -11,7 +11,7 @@ import type { Counts, StoreAdmin, StoreHealth, StoreServer } from '../ports/job-
 import { StoreError } from '../ports/store-error.ts';
 import type { RoleName } from '../process/messages.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
-import { Agent } from '../runtime/agent.ts';
+import { Agent } from '../runtime/loop.ts';
 import { monotonicNow } from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Incidents } from './alerts/incidents.ts';

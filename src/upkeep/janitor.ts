@@ -10,11 +10,10 @@ import { firstAuditId } from '../core/audit.ts';
 import { limits } from '../core/limits.ts';
 import { journalLimits } from '../journal/limits.ts';
 import type { JournalParts, RoleContext } from '../process/role.ts';
-import { Agent } from '../runtime/agent.ts';
-import { isDue, turnAfter } from '../runtime/loop.ts';
+import { Agent, isDue, turnAfter } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
 import { monotonicNow, wallNow } from '../runtime/time.ts';
-import { removeOldLogs, trimOutput } from '../telemetry/old-logs.ts';
+import { removeOldLogs, trimOutput } from '../telemetry/log-file.ts';
 import { upkeepLimits } from './limits.ts';
 
 /** Removes log files of a directory. */

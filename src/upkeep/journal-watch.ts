@@ -9,7 +9,7 @@ import { journalLimits } from '../journal/limits.ts';
 import type { RecorderState } from '../journal/ship/recorder.ts';
 import type { JournalInstance, RestoreCounts } from '../ports/journal.ts';
 import type { SpooledStreams } from '../ports/spool.ts';
-import { Agent } from '../runtime/agent.ts';
+import { Agent } from '../runtime/loop.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Incidents } from './alerts/incidents.ts';

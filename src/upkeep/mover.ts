@@ -17,7 +17,7 @@ import { journalLimits } from '../journal/limits.ts';
 import type { LeavingJob, LeavingPlace, LeavingState } from '../ports/leaving.ts';
 import { StoreError, type StoreFailure } from '../ports/store-error.ts';
 import type { LeavingStore, RoleContext } from '../process/role.ts';
-import { Agent } from '../runtime/agent.ts';
+import { Agent } from '../runtime/loop.ts';
 import { monotonicNow } from '../runtime/time.ts';
 import { upkeepLimits } from './limits.ts';
 

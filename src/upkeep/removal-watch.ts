@@ -4,7 +4,7 @@
 
 import type { Registry } from '../ports/registry.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
-import { Agent } from '../runtime/agent.ts';
+import { Agent } from '../runtime/loop.ts';
 import { monotonicNow } from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';
 import { endRemoval } from '../use-cases/change-topic.ts';

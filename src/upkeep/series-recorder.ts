@@ -18,7 +18,7 @@ import {
 import type { StateCounts } from '../ports/job-store.ts';
 import type { Registry, SeriesRow, StatDelta } from '../ports/registry.ts';
 import type { RoleContext } from '../process/role.ts';
-import { Agent } from '../runtime/agent.ts';
+import { Agent } from '../runtime/loop.ts';
 import { monotonicNow } from '../runtime/time.ts';
 import { orAfter } from '../runtime/timeout.ts';
 import { FirstTopics } from './first-topics.ts';

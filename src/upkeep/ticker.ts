@@ -23,7 +23,7 @@ import { tickId } from '../core/job-id.ts';
 import type { PushJob } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
 import type { RoleContext } from '../process/role.ts';
-import { Agent } from '../runtime/agent.ts';
+import { Agent } from '../runtime/loop.ts';
 import { monotonicNow, turn as setImmediate, wallNow } from '../runtime/time.ts';
 import { acceptJob, pushTerms } from '../use-cases/accept-job.ts';
 import { upkeepLimits } from './limits.ts';

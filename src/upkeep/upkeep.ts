@@ -21,7 +21,7 @@ import { answerQuestions, MasterQuestions } from '../process/master-questions.ts
 import type { ToWorker } from '../process/messages.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { StatFiles } from '../process/stat-files.ts';
-import { Agent } from '../runtime/agent.ts';
+import { Agent } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
 import { monotonicNow, sleep, wallNow } from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';

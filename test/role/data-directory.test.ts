@@ -20,7 +20,7 @@ import { readMasterRecord, readRunRecord, writeMasterRecord } from '../../src/ma
 import { masterLimits } from '../../src/master/limits.ts';
 import { identityOf } from '../../src/master/workers/process-table.ts';
 import { WorkerRecord } from '../../src/master/workers/worker-record.ts';
-import { StartRejected } from '../../src/runtime/start-errors.ts';
+import { StartRejected } from '../../src/runtime/service.ts';
 import { isAlive } from '../support/daemon.ts';
 import { testDirectory } from '../support/directory.ts';
 

@@ -8,7 +8,7 @@ import type { Config } from '../../src/config/options.ts';
 import { extensionOf } from '../../src/core/extension.ts';
 import type { JobRow } from '../../src/core/job-change.ts';
 import { MysqlJournal } from '../../src/journal/ship/journal-db.ts';
-import { Resources } from '../../src/runtime/resources.ts';
+import { Resources } from '../../src/runtime/service.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import type { DumpedJob } from '../conformance/store-under-test.ts';
 import { farOffMs, jobOf, Trial } from '../conformance/trial.ts';

@@ -23,7 +23,7 @@ import { StoreError } from '../../src/ports/store-error.ts';
 import { mysqlError } from '../../src/registry/sql/mysql/mysql-failure.ts';
 import { telemetryLimits } from '../../src/telemetry/limits.ts';
 import type { OpenLog } from '../../src/telemetry/log.ts';
-import { outputName, removeOldLogs, trimOutput } from '../../src/telemetry/old-logs.ts';
+import { outputName, removeOldLogs, trimOutput } from '../../src/telemetry/log-file.ts';
 import type { LogOptions } from '../../src/telemetry/open-log.ts';
 import { openLog } from '../../src/telemetry/open-log.ts';
 import { testDirectory } from '../support/directory.ts';

@@ -14,7 +14,7 @@ import type { JobStore } from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { StoreClock } from '../../src/process/store-clock.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
-import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
+import { MetricBuffer } from '../../src/telemetry/metrics.ts';
 import { pullsWait, removeTokens, startIntake, type TestIntake, tokenFor } from '../support/intake.ts';
 import { problem } from '../support/problem.ts';
 import { openSocketsTo } from '../support/sockets.ts';

@@ -7,7 +7,7 @@ import { limits } from '../../src/core/limits.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
 import { telemetryLimits } from '../../src/telemetry/limits.ts';
-import { outputName } from '../../src/telemetry/old-logs.ts';
+import { outputName } from '../../src/telemetry/log-file.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';
 import { createUpkeep } from '../../src/upkeep/upkeep.ts';
 import { attemptOf } from '../conformance/trial.ts';

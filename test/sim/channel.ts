@@ -4,7 +4,7 @@
 // What a process sends in a turn that takes long (a slow disk) leaves at the end of it, if it still lives.
 // Left out: full buffers. A channel takes everything at once.
 
-import type { Channel, Listener } from '../../src/runtime/channel.ts';
+import type { Channel, Listener } from '../../src/store/sqlite/wire/protocol.ts';
 import { type Loop, phases } from './loop.ts';
 import type { Process } from './process.ts';
 

@@ -6,10 +6,9 @@ import { composeRole, importAll, type Parts } from '../../src/compose/compose.ts
 import type { StoreSeams } from '../../src/compose/store-role.ts';
 import { createNotifier } from '../../src/notifier/notifier.ts';
 import type { Store } from '../../src/ports/job-store.ts';
-import { joined, joinedRoles } from '../../src/process/joined-roles.ts';
 import type { Init } from '../../src/process/messages.ts';
 import type { WorkerChannel } from '../../src/process/own-process.ts';
-import type { Role, RoleContext } from '../../src/process/role.ts';
+import { joined, joinedRoles, type Role, type RoleContext } from '../../src/process/role.ts';
 import type { Composed } from '../../src/process/worker-life.ts';
 import type { ConnectTcp } from '../../src/runtime/dial.ts';
 import { monotonicNow, sleep, wallNow } from '../../src/runtime/time.ts';

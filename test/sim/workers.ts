@@ -8,7 +8,7 @@ import type { Child, ForkOptions } from '../../src/master/workers/fork.ts';
 import type { Init, RoleName, ToMaster, ToWorker } from '../../src/process/messages.ts';
 import type { OwnProcess } from '../../src/process/own-process.ts';
 import { runWorker, type SignalHooks } from '../../src/process/worker-life.ts';
-import { StartImpossible } from '../../src/runtime/start-errors.ts';
+import { StartImpossible } from '../../src/runtime/service.ts';
 import type { MasterRules } from './master-rules.ts';
 import type { Process } from './process.ts';
 import type { Receivers } from './receivers.ts';

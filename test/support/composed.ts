@@ -6,7 +6,7 @@ import type { Init, ToMaster, ToWorker } from '../../src/process/messages.ts';
 import type { Role, RoleContext } from '../../src/process/role.ts';
 import type { Composed } from '../../src/process/worker-life.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
-import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
+import { MetricBuffer } from '../../src/telemetry/metrics.ts';
 
 export interface ComposedProcess extends Composed {
   readonly ctx: RoleContext;

@@ -1,7 +1,7 @@
 // Agents with real loops; waits are one ms.
 
 import { expect, it, onTestFinished } from 'vitest';
-import { Agent, type AgentOptions } from '../../src/runtime/agent.ts';
+import { Agent, type AgentOptions } from '../../src/runtime/loop.ts';
 import { turn } from '../../src/runtime/time.ts';
 import { until } from '../support/until.ts';
 

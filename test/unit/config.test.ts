@@ -5,12 +5,11 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { crossCheck, isLoopback } from '../../src/config/cross-checks.ts';
 import { readEnvironment, readVariable, variablesOf } from '../../src/config/environment.ts';
-import { formatProblem } from '../../src/config/given.ts';
 import type { ConfigInput, LoadedConfig } from '../../src/config/load.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { Option, OptionName } from '../../src/config/options.ts';
 import { compatPortsOf, consolePortOf, options } from '../../src/config/options.ts';
-import { formatBytes } from '../../src/config/parse.ts';
+import { formatBytes, formatProblem } from '../../src/config/parse.ts';
 import { describeConfig, formatValue, renderConfigFile, renderConfigTable } from '../../src/config/show.ts';
 import { testDirectory } from '../support/directory.ts';
 

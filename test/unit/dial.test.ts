@@ -5,14 +5,14 @@ import { type AddressInfo, connect as connectTcp, createServer, Socket } from 'n
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import {
   answeringAddress,
+  dial,
+  DialedStream,
   type DialFailure,
   type DialOptions,
-  dial,
   findBy,
   inTurns,
   openSocket,
 } from '../../src/runtime/dial.ts';
-import { DialedStream } from '../../src/runtime/dialed-stream.ts';
 import { runtimeLimits } from '../../src/runtime/limits.ts';
 
 const familyOf = (address: string) => (address.includes(':') ? 6 : 4);

@@ -2,7 +2,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import type { LossNote } from '../../src/ports/healing.ts';
 import { IncidentFiles } from '../../src/process/incident-files.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
-import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
+import { MetricBuffer } from '../../src/telemetry/metrics.ts';
 import { Incidents } from '../../src/upkeep/alerts/incidents.ts';
 import { JournalWatch } from '../../src/upkeep/journal-watch.ts';
 import { testDirectory } from '../support/directory.ts';

@@ -3,17 +3,15 @@ import { expect, it } from 'vitest';
 import { statNames } from '../../src/core/series.ts';
 import { MetricsHub } from '../../src/master/metrics-hub.ts';
 import type { ProcessInfo } from '../../src/process/messages.ts';
-import { exposition } from '../../src/telemetry/exposition.ts';
 import { telemetryLimits } from '../../src/telemetry/limits.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
-import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
 import {
   type Declaration,
   metricDeclarations,
   renderMetricsTable,
 } from '../../src/telemetry/metric-declarations.ts';
-import { MetricTally } from '../../src/telemetry/metric-tally.ts';
-import type { MetricReport } from '../../src/telemetry/metrics.ts';
+import { exposition, MetricTally } from '../../src/telemetry/metric-tally.ts';
+import { MetricBuffer, type MetricReport } from '../../src/telemetry/metrics.ts';
 import { texts } from '../support/words.ts';
 
 const report = (more: Partial<MetricReport>): MetricReport => ({

@@ -1,6 +1,6 @@
 // Tests what a process closes at its end.
 import { describe, expect, it } from 'vitest';
-import { Resources } from '../../src/runtime/resources.ts';
+import { Resources } from '../../src/runtime/service.ts';
 
 describe('resources', () => {
   it('close in reverse order, each after the next one is closed', async () => {

@@ -5,7 +5,7 @@ import type { AttemptRecord, ReservedJob } from '../../src/core/job.ts';
 import { type Held, Settler } from '../../src/notifier/settler.ts';
 import type { AckItem, FinishOutcome, JobStore } from '../../src/ports/job-store.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
-import { MetricBuffer } from '../../src/telemetry/metric-buffer.ts';
+import { MetricBuffer } from '../../src/telemetry/metrics.ts';
 
 const held = (id: string, more: Partial<Held> & { readonly token: number }): Held => {
   const { token, ...rest } = more;

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { StatBuffer } from '../../src/process/stat-sender.ts';
+import { StatBuffer } from '../../src/process/senders.ts';
 
 it('stat buffer: adds up by topic, day and name, and is empty once taken', () => {
   const buffer = new StatBuffer(10);

@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import type { StatDelta } from '../../src/ports/registry.ts';
-import { StatSender } from '../../src/process/stat-sender.ts';
+import { StatSender } from '../../src/process/senders.ts';
 import { type Log, silentLog } from '../../src/telemetry/log.ts';
 import { until } from '../support/until.ts';
 

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { OpenLog } from '../../src/telemetry/log.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
-import { SwitchedLog } from '../../src/telemetry/switched-log.ts';
+import { SwitchedLog } from '../../src/telemetry/open-log.ts';
 
 it('switched log: keeps the count of dropped lines', async () => {
   const counts = [3, 0];

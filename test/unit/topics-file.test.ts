@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { readTopicsFile } from '../../src/cli/apply/topics-file.ts';
-import { formatProblem } from '../../src/config/given.ts';
+import { formatProblem } from '../../src/config/parse.ts';
 
 const callbackUrl = 'http://127.0.0.1:9000/close';
 

@@ -16,7 +16,7 @@ import {
   type TopicFailures,
 } from '../../core/endpoint.ts';
 import { DqError } from '../../core/errors.ts';
-import { askFailures, failuresIn, topicFailures } from '../../process/topic-failures.ts';
+import { askFailures, failuresIn, topicFailures } from '../../process/master-questions.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { readLimit } from '../http/paging.ts';
 import { needs, requireTopic, rightsOf } from '../http/route-access.ts';

@@ -13,7 +13,7 @@ import { processesSchema } from '../../contract/api/stats.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { DqError } from '../../core/errors.ts';
 import type { ReloadState } from '../../process/messages.ts';
-import { expositionType } from '../../telemetry/exposition.ts';
+import { expositionType } from '../../telemetry/metric-tally.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { needs } from '../http/route-access.ts';
 

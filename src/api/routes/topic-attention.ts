@@ -15,10 +15,14 @@ import { limits } from '../../core/limits.ts';
 import { First } from '../../core/lists.ts';
 import type { KnownTopic } from '../../core/topic/topic.ts';
 import type { Counts, DeadGroup } from '../../ports/job-store.ts';
-import type { MasterQuestions } from '../../process/master-questions.ts';
+import {
+  askFailures,
+  failuresIn,
+  type MasterQuestions,
+  topicFailures,
+} from '../../process/master-questions.ts';
 import type { Questions } from '../../process/questions.ts';
 import type { RoleContext } from '../../process/role.ts';
-import { askFailures, failuresIn, topicFailures } from '../../process/topic-failures.ts';
 import { turn } from '../../runtime/time.ts';
 import { useCaseLimits } from '../../use-cases/limits.ts';
 import { firstFound, oldestDue } from '../../use-cases/oldest-due.ts';

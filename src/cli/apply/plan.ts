@@ -1,7 +1,7 @@
 // Compares a file of topics and schedules with those of the daemon: the changes that make them equal, each
 // with its API calls, in the order in which they must be made. Changes nothing.
 
-import type { ConfigProblem } from '../../config/given.ts';
+import type { ConfigProblem } from '../../config/parse.ts';
 import type { ScheduleJson } from '../../contract/api/schedule.ts';
 import type { TopicPreviewJson } from '../../contract/api/topic.ts';
 import { type AuditChange, difference } from '../../core/audit.ts';

@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
-import { type ConfigProblem, formatProblem } from '../../config/given.ts';
+import { type ConfigProblem, formatProblem } from '../../config/parse.ts';
 import type { TopicWithSecretJson } from '../../contract/api/topic.ts';
 import { messageOf } from '../../core/errors.ts';
 import { type Change, makePlan, nameOf, pruneScope, readStored } from '../apply/plan.ts';

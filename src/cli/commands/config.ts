@@ -2,7 +2,7 @@
 
 import { writeFileSync } from 'node:fs';
 import type { Command } from 'commander';
-import { formatProblem } from '../../config/given.ts';
+import { formatProblem } from '../../config/parse.ts';
 import { describeConfig, renderConfigFile } from '../../config/show.ts';
 import { messageOf } from '../../core/errors.ts';
 import { askMaster } from '../../master/control/control-client.ts';

@@ -6,7 +6,7 @@ import { statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { resolve } from 'node:path';
 import { readVariable } from '../../config/environment.ts';
-import { formatProblem } from '../../config/given.ts';
+import { formatProblem } from '../../config/parse.ts';
 import { loadConfig } from '../../config/load.ts';
 import type { Config } from '../../config/options.ts';
 import type { ConfigJson } from '../../contract/api/daemon.ts';

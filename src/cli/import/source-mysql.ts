@@ -3,7 +3,7 @@
 import { type Connection, createConnection, type RowDataPacket } from 'mysql2/promise';
 import { messageOf } from '../../core/errors.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
-import { DialedStream } from '../../runtime/dialed-stream.ts';
+import { DialedStream } from '../../runtime/dial.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
 

@@ -13,7 +13,7 @@ import type { Config } from '../../config/options.ts';
 import { messageOf } from '../../core/errors.ts';
 import type { Listening, Restarting } from '../../master/main.ts';
 import { monotonicNow } from '../../runtime/time.ts';
-import { outputName } from '../../telemetry/old-logs.ts';
+import { outputName } from '../../telemetry/log-file.ts';
 import { untilReady } from '../daemon/readiness.ts';
 import { Exit, exitCodes } from '../exit.ts';
 import { cliLimits } from '../limits.ts';

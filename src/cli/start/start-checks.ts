@@ -33,7 +33,7 @@ import { findRegistryId } from '../../registry/sql/tables/registry-id.ts';
 import { readShards } from '../../registry/sql/tables/registry-shards.ts';
 import { readTokens } from '../../registry/sql/tables/registry-tokens.ts';
 import { openDatabase } from '../../runtime/database.ts';
-import { StartImpossible } from '../../runtime/start-errors.ts';
+import { StartImpossible } from '../../runtime/service.ts';
 import { whyUnusable } from '../../store/sqlite/file/disk-reserve.ts';
 import { whyNeverOpened } from '../../store/sqlite/file/store-file.ts';
 

@@ -17,7 +17,7 @@ import {
 } from '../../core/verdict.ts';
 import type { BuryItem, ExtendOutcome, FinishOutcome, ShownLease } from '../../ports/job-store.ts';
 import { StoreError, type StoreFailure } from '../../ports/store-error.ts';
-import { CallFacts } from '../../process/call-facts.ts';
+import { CallFacts } from '../../process/senders.ts';
 import type { RoleContext } from '../../process/role.ts';
 import type { Service } from '../../runtime/service.ts';
 import { random } from '../../runtime/time.ts';

@@ -8,7 +8,7 @@
 import { isRestorable } from '../../core/job-change.ts';
 import { inBatches } from '../../core/lists.ts';
 import { type KeyPage, noCounts, type RestoreCounts } from '../../ports/journal.ts';
-import { Agent } from '../../runtime/agent.ts';
+import { Agent } from '../../runtime/loop.ts';
 import { monotonicNow, sleep, wallNow } from '../../runtime/time.ts';
 import { journalLimits } from '../limits.ts';
 import { isStillPassed, type Passed, shippedByAll } from './barrier.ts';

@@ -9,7 +9,7 @@ import type { AllowedNote, Healing, LossNote, LossState, ShippedNumbers } from '
 import type { Partition } from '../../ports/job-store.ts';
 import type { JournalDb, ShippedRange } from '../../ports/journal.ts';
 import { StoreError } from '../../ports/store-error.ts';
-import { Agent } from '../../runtime/agent.ts';
+import { Agent } from '../../runtime/loop.ts';
 import { monotonicNow } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { journalLimits } from '../limits.ts';

@@ -13,7 +13,7 @@ import { grouped, inBatches } from '../../core/lists.ts';
 import type { AllowedNote, LossNote, OpenRows } from '../../ports/healing.ts';
 import type { JournalInstance, RestoreCounts, RestoreWork, RowPage } from '../../ports/journal.ts';
 import { StoreError } from '../../ports/store-error.ts';
-import { Agent } from '../../runtime/agent.ts';
+import { Agent } from '../../runtime/loop.ts';
 import { monotonicNow, sleep, wallNow } from '../../runtime/time.ts';
 import { journalLimits } from '../limits.ts';
 import { isStillPassed, type Passed, shippedByAll } from './barrier.ts';

@@ -8,7 +8,7 @@ import { limits } from '../../core/limits.ts';
 import type { WalkedJob } from '../../ports/healing.ts';
 import type { Partition } from '../../ports/job-store.ts';
 import { noCounts, type RestoreWork } from '../../ports/journal.ts';
-import { Agent } from '../../runtime/agent.ts';
+import { Agent } from '../../runtime/loop.ts';
 import { monotonicNow, sleep } from '../../runtime/time.ts';
 import { journalLimits } from '../limits.ts';
 import type { RecorderState } from '../ship/recorder.ts';

@@ -27,7 +27,7 @@ import {
   streamStart,
 } from '../../ports/spool.ts';
 import { StoreError } from '../../ports/store-error.ts';
-import { Agent } from '../../runtime/agent.ts';
+import { Agent } from '../../runtime/loop.ts';
 import { monotonicNow, wallNow } from '../../runtime/time.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { journalLimits } from '../limits.ts';

@@ -9,7 +9,7 @@ import { messageOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { version } from '../../core/version.ts';
 import { makeDirectory, writeWhole } from '../../runtime/files.ts';
-import { StartRejected } from '../../runtime/start-errors.ts';
+import { StartRejected } from '../../runtime/service.ts';
 import { sleep, wallNow } from '../../runtime/time.ts';
 import { masterLimits } from '../limits.ts';
 import { identityOf, isAlive } from '../workers/process-table.ts';

@@ -6,7 +6,7 @@ import { messageOf } from '../../core/errors.ts';
 import { portOf } from '../../core/url/server-url.ts';
 import { version } from '../../core/version.ts';
 import { servesThisMachine } from '../../process/exposure.ts';
-import { titleOf } from '../../process/joined-roles.ts';
+import { titleOf } from '../../process/role.ts';
 import type {
   ConfigState,
   ProcessInfo,

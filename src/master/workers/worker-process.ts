@@ -3,7 +3,7 @@
 
 import type { Socket } from 'node:net';
 import { limits } from '../../core/limits.ts';
-import { joinedRoles } from '../../process/joined-roles.ts';
+import { joinedRoles } from '../../process/role.ts';
 import type {
   DrainCause,
   Init,

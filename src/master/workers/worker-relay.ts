@@ -3,9 +3,9 @@
 // Keeps at most limits.countersHeldMax counters while dq-upkeep is unavailable. Starts and ends no worker.
 
 import { limits } from '../../core/limits.ts';
-import { titleOf } from '../../process/joined-roles.ts';
+import { titleOf } from '../../process/role.ts';
 import type { ProcessInfo, RoleName, ToMaster, ToWorker } from '../../process/messages.ts';
-import { StatBuffer } from '../../process/stat-sender.ts';
+import { StatBuffer } from '../../process/senders.ts';
 import type { Log } from '../../telemetry/log.ts';
 import { AskRelay } from './ask-relay.ts';
 import type { Fleet } from './fleet.ts';

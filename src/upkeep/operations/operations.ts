@@ -3,7 +3,7 @@
 
 import { limits } from '../../core/limits.ts';
 import type { RoleContext } from '../../process/role.ts';
-import { Agent } from '../../runtime/agent.ts';
+import { Agent } from '../../runtime/loop.ts';
 import { monotonicNow, sleep } from '../../runtime/time.ts';
 import { orAfter } from '../../runtime/timeout.ts';
 import { upkeepLimits } from '../limits.ts';

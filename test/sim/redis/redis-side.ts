@@ -2,7 +2,7 @@
 // that names them. All of them run on one real server, each in a database of its own.
 
 import { filled } from '../../../src/core/shard-list.ts';
-import type { Channel } from '../../../src/runtime/channel.ts';
+import type { Channel } from '../../../src/store/sqlite/wire/protocol.ts';
 import { redisLimits } from '../../../src/store/redis/limits.ts';
 import { markerText } from '../../../src/store/redis/scripts/marker.ts';
 import { type Line, Port } from '../channel.ts';

@@ -2,7 +2,7 @@
 
 import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
-import type { Channel } from '../../../src/runtime/channel.ts';
+import type { Channel } from '../../../src/store/sqlite/wire/protocol.ts';
 
 export class SimSocket extends EventEmitter {
   readonly #channel: Channel;

@@ -8,7 +8,7 @@ import type { MysqlPool, MysqlPoolConnection } from 'kysely';
 import { createPool, format, type Pool, type PoolConnection, type TypeCastField } from 'mysql2';
 import { limits } from '../../../core/limits.ts';
 import type { MysqlServer } from '../../../core/url/server-url.ts';
-import { DialedStream } from '../../../runtime/dialed-stream.ts';
+import { DialedStream } from '../../../runtime/dial.ts';
 import { clearTimeout, monotonicNow, setTimeout } from '../../../runtime/time.ts';
 import { sqlLimits } from '../limits.ts';
 import { MysqlError, mysqlError, setUpError } from './mysql-failure.ts';

@@ -6,7 +6,7 @@ import { durabilityOf, type JournalMode } from '../../../core/durability.ts';
 import { limits } from '../../../core/limits.ts';
 import type { StoreAdmin, StoreHealth } from '../../../ports/job-store.ts';
 import { Loop } from '../../../runtime/loop.ts';
-import { StartImpossible } from '../../../runtime/start-errors.ts';
+import { StartImpossible } from '../../../runtime/service.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import { whyTooOld } from '../shard/shard-servers.ts';
 

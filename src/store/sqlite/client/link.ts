@@ -8,7 +8,6 @@ import { connect } from 'node:net';
 import { DqError } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
-import type { Channel } from '../../../runtime/channel.ts';
 import {
   clearInterval,
   clearTimeout,
@@ -25,6 +24,7 @@ import { storeLimits } from '../../limits.ts';
 import { sqliteLimits } from '../limits.ts';
 import { failureCodec, readRefusal } from '../wire/messages.ts';
 import {
+  type Channel,
   type Frame,
   FrameCutter,
   kinds,

@@ -2,12 +2,12 @@
 // Bounded: a client with too many waiting requests is not read; one that does not read its answers is closed.
 
 import { limits } from '../../../core/limits.ts';
-import type { Channel } from '../../../runtime/channel.ts';
 import { storeLimits } from '../../limits.ts';
 import { sqliteLimits } from '../limits.ts';
 import { KnownCapacities } from '../wire/capacity-delta.ts';
 import { failureCodec } from '../wire/messages.ts';
 import {
+  type Channel,
   type Frame,
   FrameCutter,
   kinds,

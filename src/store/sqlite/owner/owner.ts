@@ -15,7 +15,6 @@ import type { StoreHealth } from '../../../ports/job-store.ts';
 import type { Registry } from '../../../ports/registry.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import { storeVerbs } from '../../../ports/store-verbs.ts';
-import type { Channel, Listener } from '../../../runtime/channel.ts';
 import { type Database, isDamage } from '../../../runtime/database.ts';
 import type { Service } from '../../../runtime/service.ts';
 import { clearTimeout, type Immediate, setImmediate, setTimeout, wallNow } from '../../../runtime/time.ts';
@@ -25,7 +24,7 @@ import { type Engine, type EngineOptions, type Hints, openEngine } from '../engi
 import { damagedText, StoreFileRefused, toStoreFileRefused } from '../file/store-file.ts';
 import { sqliteLimits } from '../limits.ts';
 import { failureCodec } from '../wire/messages.ts';
-import { type Frame, kinds, type Writer } from '../wire/protocol.ts';
+import { type Channel, type Frame, kinds, type Listener, type Writer } from '../wire/protocol.ts';
 
 import { Connection } from './connection.ts';
 import { DiskReserveKeeper, diskFull } from './disk-reserve-keeper.ts';
