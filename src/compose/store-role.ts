@@ -24,9 +24,10 @@ import { openServedRegistry, type ServedRegistry } from '../registry/sql/registr
 import { isOfThisSchema, whyDamaged } from '../registry/sql/sqlite/registry-file.ts';
 import { StartImpossible } from '../runtime/service.ts';
 import { monotonicNow, sleep } from '../runtime/time.ts';
+import type { StoreConnection } from '../store/sqlite/client/client.ts';
 import { untilUsable, whyUnusable } from '../store/sqlite/file/disk-reserve.ts';
-import { StoreFileRefused } from '../store/sqlite/file/store-file.ts';
-import { whyNoHandover } from '../store/sqlite/owner/handover-check.ts';
+import { layoutVersion } from '../store/sqlite/file/schema.ts';
+import { layoutOnDisk, StoreFileRefused } from '../store/sqlite/file/store-file.ts';
 import { StoreOwner, type StoreOwnerOptions } from '../store/sqlite/owner/owner.ts';
 import { redisJobsOf, type Worker } from './adapters.ts';
 import { LeftBehindFacts } from './left-behind.ts';
@@ -319,4 +320,26 @@ function shortestRetentionOf(config: Config): number {
     config['dead.retention'],
     history > 0 ? Math.max(history, 3_600_000) : Number.POSITIVE_INFINITY,
   );
+}
+
+/** Whether a new dq-store can follow the running one. Opens nothing for writing and takes no lock, because
+ *  the old one still serves. Workers of both versions run side by side during a reload, so they need the same
+ *  file layout and socket protocol. One sentence; null: the handover is possible, and `running` is
+ *  connected. */
+export async function whyNoHandover(
+  running: Pick<StoreConnection, 'start'>,
+  path: string,
+): Promise<string | null> {
+  const layout = layoutOnDisk(path);
+  if (layout !== layoutVersion)
+    return `${path} has layout ${layout ?? 'none'}, this version has ${layoutVersion}: needs \`dq restart\``;
+  try {
+    await running.start();
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    if (error.failure.code === 'protocol')
+      return 'the running dq-store has another protocol than this version: needs `dq restart`';
+    return 'the running dq-store does not answer';
+  }
+  return null;
 }

@@ -3,7 +3,7 @@
 // and no other option. A message names mistake and remedy and never repeats a secret.
 
 import { isAbsolute, resolve } from 'node:path';
-import { formatDuration, type Parsed, parseDuration } from '../core/duration.ts';
+import { formatDuration, type Parsed, parseDuration, wrong } from '../core/duration.ts';
 import { type Option, standardOutput } from './options.ts';
 
 export interface Given {
@@ -119,10 +119,6 @@ function inRange({ min, max }: Option, n: number, format: (n: number) => string)
 
 function right<T>(value: T): Parsed<T> {
   return { ok: true, value };
-}
-
-function wrong(message: string): Parsed<never> {
-  return { ok: false, message };
 }
 
 function then<T, U>(parsed: Parsed<T>, next: (value: T) => Parsed<U>): Parsed<U> {

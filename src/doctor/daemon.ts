@@ -11,7 +11,7 @@ import { type Finding, findingsOf } from '../core/finding.ts';
 import type { HeldTopics } from '../core/capacity-reasons.ts';
 import { askMaster } from '../master/control/control-client.ts';
 import type { DaemonStatus } from '../master/control/control-protocol.ts';
-import { keyFileWarning, readKeyFile } from '../registry/sql/keys/key-file.ts';
+import { keyFileWarning, readKeyFile } from '../registry/sql/keys/registry-key.ts';
 import { exchange } from '../runtime/exchange.ts';
 import { timeoutSignal } from '../runtime/time.ts';
 import { doctorLimits } from './limits.ts';

@@ -8,14 +8,13 @@ import { DqError, messageOf } from '../core/errors.ts';
 import { type Finding, findingsOf } from '../core/finding.ts';
 import { limits } from '../core/limits.ts';
 import { parseMysqlUrl, placeOf } from '../core/url/server-url.ts';
-import { keyFileWarning } from '../registry/sql/keys/key-file.ts';
-import { existingCipher } from '../registry/sql/keys/registry-key.ts';
+import { existingCipher, keyFileWarning } from '../registry/sql/keys/registry-key.ts';
 import { kyselyOverMysql } from '../registry/sql/mysql/mysql-engine.ts';
 import { MysqlConnections } from '../registry/sql/mysql/mysql-pool.ts';
 import { checkSchema } from '../registry/sql/schema/migrate.ts';
 import { mysqlSchema } from '../registry/sql/schema/mysql-schema.ts';
 import type { RegistrySchema } from '../registry/sql/schema/registry-schema.ts';
-import { findRegistryId } from '../registry/sql/tables/registry-id.ts';
+import { findRegistryId } from '../registry/sql/registry-engine.ts';
 import { monotonicNow, wallNow } from '../runtime/time.ts';
 import { checkClockOf, checkPacket, wantsJournal } from './journal.ts';
 

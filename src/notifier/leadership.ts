@@ -7,7 +7,7 @@
 
 import type { Owner } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
-import type { Leader, LeaderRow } from '../ports/leadership.ts';
+import type { Leader, LeaderRow } from '../ports/registry.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
 import { Loop } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';

@@ -1,21 +1,30 @@
-// The port of the job store: six duties and their failures. test/conformance/exercise.ts defines it in
-// tests; every implementation passes it unchanged.
+// The port of the job store: six duties and their failures. test/conformance/exercise.ts defines it in tests;
+// every implementation passes it unchanged. The rules of jobs.ts hold for all of them.
 
-import type { AlertOutbox } from './alert-outbox.ts';
-import type { DeadLetters, History } from './dead-letters.ts';
+import type {
+  AlertState,
+  AttemptReason,
+  AttemptRecord,
+  BuryReason,
+  EndedJob,
+  FoundJob,
+  JobKey,
+  JobSnapshot,
+  JobState,
+  Moment,
+  SettledAlert,
+  Version,
+} from '../core/job.ts';
+import type { DeadSelection } from '../core/survey.ts';
 import type { Healing } from './healing.ts';
-import type { JobStore } from './jobs.ts';
+import type { JobStore, OnChanged, Page } from './jobs.ts';
 import type { Arrivals } from './leaving.ts';
 import type { StoreAdmin } from './store-admin.ts';
-import type { Surveys } from './surveys.ts';
 
 export type { TopicCapacity } from '../core/layered-capacities.ts';
-export type * from './alert-outbox.ts';
-export type * from './dead-letters.ts';
 export type * from './healing.ts';
 export type * from './jobs.ts';
 export type * from './store-admin.ts';
-export type * from './surveys.ts';
 
 export interface Store {
   readonly jobs: JobStore;
@@ -29,4 +38,164 @@ export interface Store {
   /** a store that takes the jobs of a jobs.db */
   readonly arrivals?: Arrivals;
   close(): Promise<void>;
+}
+
+/** An alert: one entry per buried job, mailed by dq-upkeep. It is removed with its dead letter, but not
+ *  before its alert is sent or has no recipient. */
+export interface AlertEntry extends JobKey {
+  readonly version: Version;
+  readonly deadAt: number;
+  readonly reason: BuryReason;
+  /** of the buried job */
+  readonly failures: number;
+  /** the last one since the last requeue; null without one */
+  readonly attempt: AttemptRecord | null;
+  /** claimed: only until the claim expires */
+  readonly state: AlertState;
+}
+
+export interface AlertPage extends Page<AlertEntry> {
+  /** all entries; absent from a store of the previous generation */
+  readonly total?: number;
+}
+
+export interface AlertOutbox {
+  /** Topics with an owed entry and no mail within windowMs, longest wait first. */
+  due(windowMs: number): Promise<readonly string[]>;
+  /** Claims owed entries of the topic, oldest first, for claimMs: no other caller gets them, then they are
+   *  owed again. Ignores the window, because a mailer that sends in parts claims in parts. */
+  claim(topic: string, claimMs: number, max: number): Promise<readonly AlertEntry[]>;
+  /** Settles entries by version; removes those whose dead letter is gone. `owed` ends a claim at once. An
+   *  entry in state sent or `nobody` stays so: a late call of another mailer does not make it owed again.
+   *  `sent` also begins the window of the topics; the topic stores it, because an entry goes with its dead
+   *  letter. */
+  settle(versions: readonly Version[], as: SettledAlert): Promise<void>;
+  /** State of the entry of this version of a job; null: it has none. */
+  stateOf(job: JobKey & { readonly version: Version }): Promise<AlertEntry['state'] | null>;
+  /** Newest death first. */
+  list(limit: number, cursor: string | null): Promise<AlertPage>;
+}
+
+export interface DeadFilter {
+  readonly topic?: string;
+  /** deadAt, epoch ms: since ≤ deadAt < until */
+  readonly since?: number;
+  readonly until?: number;
+  /** requires topic */
+  readonly ids?: readonly string[];
+  /** the job died before: deadAt would not tell, because a clock can be set back */
+  readonly before?: Moment;
+}
+
+/** A dead letter in a list: without its body, which would dominate the cost of a page. */
+export type DeadLetter = Omit<JobSnapshot, 'body' | 'extension'>;
+
+export interface DeadLetters {
+  /** Newest death first; equal deaths by version, as in the other methods. With `before` a page with a next
+   *  one can be short or empty. */
+  list(filter: DeadFilter, limit: number, cursor: string | null): Promise<Page<DeadLetter>>;
+  /** dead → ready as a new version of the same origin, due now; failures and strikes 0, no attempts, the
+   *  rest unchanged. At most max (≤ limits.bulkMax), oldest death first. Works in steps, between which the
+   *  store serves other callers. A call that ends early returns its count and `more` true; purge and
+   *  purgeTopic do the same. After its first step in a partition, a requeue or purge skips deaths since then:
+   *  a job that dies again during the call is requeued once. */
+  requeue(
+    filter: DeadFilter,
+    max: number,
+    onChanged?: OnChanged,
+  ): Promise<{ readonly requeued: number; readonly more: boolean }>;
+  /** dead → gone, oldest death first. Owed alerts stay owed. */
+  purge(
+    filter: DeadFilter,
+    max: number,
+    onChanged?: OnChanged,
+  ): Promise<{ readonly purged: number; readonly more: boolean }>;
+  /** Removes dead letters older than olderThanMs by the storage clock, oldest death first, at most max (≤
+   *  limits.expireMax). Keeps those whose alert is owed or claimed. Removes nothing after a jump of the
+   *  embedded store's clock, until it is stable. */
+  expire(
+    olderThanMs: number,
+    max: number,
+    onChanged?: OnChanged,
+  ): Promise<{ readonly expired: number; readonly more: boolean }>;
+}
+
+/** Ended jobs. The step that ends a job also writes its entry. An id has one entry, of the version that
+ *  ended last; a push of the id removes it. A store configured without history has no entries. */
+export interface History {
+  get(key: JobKey): Promise<EndedJob | null>;
+  /** Removes entries older than olderThanMs by the storage clock, oldest end first, at most max (≤
+   *  limits.forgetMax). Removes nothing after a jump of the clock, as DeadLetters.expire. */
+  forget(olderThanMs: number, max: number): Promise<{ readonly forgotten: number; readonly more: boolean }>;
+}
+
+/** At least one of idPrefix and body. */
+export interface ScanFilter {
+  /** absent: all topics */
+  readonly topics?: readonly string[];
+  readonly state?: JobState;
+  /** its characters are the first ones of the id */
+  readonly idPrefix?: string;
+  /** base64 of 3 to 256 bytes that are part of the body */
+  readonly body?: string;
+  /** dueAt, epoch ms: since ≤ dueAt < until */
+  readonly since?: number;
+  readonly until?: number;
+}
+
+export interface Scan extends Page<FoundJob> {
+  /** `jobs`: examined by this call · `of`: about how many the whole scan examines at most */
+  readonly scanned: { readonly jobs: number; readonly of: number };
+}
+
+export interface Horizon {
+  /** delayed and ready jobs, by class of core/survey.ts; ready ones are overdue */
+  readonly counts: readonly number[];
+  /** as in Page: parts whose jobs are not counted */
+  readonly missing?: readonly string[];
+}
+
+/** Dead letters with the same topic, the same reason of their death, and the same reason and status of the
+ *  last attempt since their last requeue. */
+export interface DeadGroup {
+  readonly topic: string;
+  readonly buryReason: BuryReason;
+  /** null: no attempt is stored */
+  readonly lastReason: AttemptReason | null;
+  readonly status: number | null;
+  readonly count: number;
+  /** deadAt of the oldest and of the newest, epoch ms */
+  readonly firstAt: number;
+  readonly lastAt: number;
+  /** deaths of the last 12 hours by hour, the oldest hour first */
+  readonly hours: readonly number[];
+}
+
+export interface DeadGroups {
+  /** largest first */
+  readonly groups: readonly DeadGroup[];
+  /** dead letters in them */
+  readonly examined: number;
+  /** false: older dead letters, or small groups, are not included */
+  readonly complete: boolean;
+  readonly missing?: readonly string[];
+}
+
+/** Questions that examine many jobs, for people who look for some of them. Read only.
+ *  Invariant: a survey never delays a push by more than one step (about 1 ms): it works in bounded steps, and
+ *  rests after each for three times its duration. One survey runs at a time, storeLimits.surveysWaitingMax
+ *  wait; further ones reject with not_stored, code survey_busy. */
+export interface Surveys {
+  /** Ready jobs that reserve takes before this one, of its topic, priority and partition; at most
+   *  storeLimits.positionMax. null: no ready job has this key. Bounded, so it does not wait for surveys. */
+  position(key: JobKey): Promise<number | null>;
+  /** Live and dead jobs, in no particular order. Ends after budgetMs with what it found; a page can be empty
+   *  while nextCursor is set. A store that cannot end within a step returns up to one step of jobs above
+   *  `limit`. A job that is stored during the whole scan is in one of its pages, or in several. */
+  scan(filter: ScanFilter, limit: number, cursor: string | null, budgetMs: number): Promise<Scan>;
+  /** null: all topics. Counts of different moments: jobs that move meanwhile can be missing or twice. */
+  horizon(topics: readonly string[] | null): Promise<Horizon>;
+  /** Examines the newest storeLimits.groupedDeadMax dead letters of each shard that died before `until`, and
+   *  groups those of the selection. */
+  deadGroups(topics: readonly string[] | null, selection?: DeadSelection): Promise<DeadGroups>;
 }

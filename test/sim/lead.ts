@@ -6,7 +6,7 @@
 import type { CompiledQuery, Kysely, QueryResult } from 'kysely';
 import { limits } from '../../src/core/limits.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
-import type { LeaderRow } from '../../src/ports/leadership.ts';
+import type { LeaderRow } from '../../src/ports/registry.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import type { RegistrySchema } from '../../src/registry/sql/schema/registry-schema.ts';
 import { kyselyOver } from '../../src/registry/sql/sqlite/sqlite-engine.ts';

@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import { limits } from '../../src/core/limits.ts';
 import { topicDefaults } from '../../src/core/topic/topic.ts';
 import { SecretCipher } from '../../src/registry/sql/keys/encryption.ts';
-import { readKeyFile } from '../../src/registry/sql/keys/key-file.ts';
+import { readKeyFile } from '../../src/registry/sql/keys/registry-key.ts';
 import { openRegistryDb } from '../../src/registry/sql/registry-db.ts';
 import { toColumns } from '../../src/registry/sql/tables/topic-row.ts';
 import { openDatabase } from '../../src/runtime/database.ts';

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { Owner } from '../../src/core/job.ts';
 import { Leadership } from '../../src/notifier/leadership.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
-import type { Leader, LeaderRow } from '../../src/ports/leadership.ts';
+import type { Leader, LeaderRow } from '../../src/ports/registry.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 
 const { leaderMs, leaderEveryMs, leaderAwayMs, leaderLookMs, leaderGiveUpMs } = notifierLimits;

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { NameOrder } from '../../src/registry/name-order.ts';
+import { NameOrder } from '../../src/registry/topic-book.ts';
 
 it('name order: stays sorted while names come and go', () => {
   const names = Array.from({ length: 2_000 }, (_, i) => `t${(i * 7_919) % 2_000}`);

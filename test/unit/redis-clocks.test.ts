@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { ClockWarnings } from '../../src/store/redis/client/clocks.ts';
+import { ClockWarnings } from '../../src/store/redis/client/server-watch.ts';
 
 const name = 'redis://10.0.0.1:6379';
 const sentence = (server: string, difference: string) =>

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { isNearlyFull } from '../../src/store/redis/client/memory-watch.ts';
+import { isNearlyFull } from '../../src/store/redis/client/server-watch.ts';
 
 const info = (used: number, max: number) =>
   `# Memory\r\nused_memory:${used}\r\nused_memory_rss:1\r\nmaxmemory:${max}\r\n`;

@@ -11,7 +11,7 @@ import { helpOf, type Incident, openIncidents } from '../../core/incident.ts';
 import type { LeftBehind } from '../../core/left-behind.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
 import type { StoreHealth } from '../../ports/job-store.ts';
-import type { LeaderRow } from '../../ports/leadership.ts';
+import type { LeaderRow } from '../../ports/registry.ts';
 import { StoreError } from '../../ports/store-error.ts';
 import { IncidentFiles } from '../../process/incident-files.ts';
 import type { RoleContext } from '../../process/role.ts';

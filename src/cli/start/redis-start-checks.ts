@@ -6,8 +6,7 @@ import type { ShardList } from '../../core/shard-list.ts';
 import { redisAddress } from '../../core/url/redis-url.ts';
 import { orAfter } from '../../runtime/timeout.ts';
 import { type Client, closeClient, createClient } from '../../store/redis/client/connection.ts';
-import { prefixOf } from '../../store/redis/scripts/keys.ts';
-import { whyForeign } from '../../store/redis/scripts/marker.ts';
+import { prefixOf, whyForeign } from '../../store/redis/scripts/keys.ts';
 import { whyTooOld } from '../../store/redis/shard/shard-servers.ts';
 
 export interface RedisPlan {

@@ -29,7 +29,7 @@ import { mysqlSchema } from '../../registry/sql/schema/mysql-schema.ts';
 import { type RegistrySchema, registrySchema } from '../../registry/sql/schema/registry-schema.ts';
 import { whyDamaged } from '../../registry/sql/sqlite/registry-file.ts';
 import { kyselyOver } from '../../registry/sql/sqlite/sqlite-engine.ts';
-import { findRegistryId } from '../../registry/sql/tables/registry-id.ts';
+import { findRegistryId } from '../../registry/sql/registry-engine.ts';
 import { readShards } from '../../registry/sql/tables/registry-shards.ts';
 import { readTokens } from '../../registry/sql/tables/registry-tokens.ts';
 import { openDatabase } from '../../runtime/database.ts';

@@ -10,9 +10,8 @@ import type { ChangePlace } from '../../ports/registry.ts';
 import { orIfMissing, syncPath } from '../../runtime/files.ts';
 import { turn } from '../../runtime/time.ts';
 import { sqlLimits } from './limits.ts';
-import { type Db, headOf } from './registry-engine.ts';
+import { type Db, findRegistryId, headOf } from './registry-engine.ts';
 import type { RegistrySchema } from './schema/registry-schema.ts';
-import { findRegistryId } from './tables/registry-id.ts';
 import { readTokenRows, type TokenRow } from './tables/registry-tokens.ts';
 import type { TopicPages, TopicRows } from './tables/topic-pages.ts';
 

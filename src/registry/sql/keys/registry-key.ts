@@ -1,12 +1,26 @@
-// Finds or creates the key of a registry's secrets. The registry holds a check text encrypted with that key:
-// a key that cannot decrypt it is rejected, and while it exists no other key is created. Invariant: when
-// openCipher returns, the registry has that text, so every secret is stored with the cipher's key.
+// Finds or creates the key of a registry's secrets, and owns its file. The registry holds a check text
+// encrypted with that key: a key that cannot decrypt it is rejected, and while it exists no other key is
+// created. The file is created once, atomically, and never overwritten: a second key would lose what the
+// first one encrypted. Invariant: when openCipher returns, the registry has that text, so every secret is
+// stored with the cipher's key.
 
 import { hkdfSync } from 'node:crypto';
-import { DqError } from '../../../core/errors.ts';
+import {
+  closeSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname } from 'node:path';
+import { DqError, messageOf } from '../../../core/errors.ts';
+import { syncPathNow } from '../../../runtime/files.ts';
+import { randomBytes } from '../../../runtime/time.ts';
 import { type Db, headOf, type RegistryEngine } from '../registry-engine.ts';
 import { SecretCipher, secretKeyBytes } from './encryption.ts';
-import { keyFileWarning, makeKeyFile, readKeyFile } from './key-file.ts';
 
 export interface KeyOptions {
   readonly keyPath: string;
@@ -108,6 +122,64 @@ function opens(cipher: SecretCipher, check: string): boolean {
   }
 }
 
-function rejected(sentence: string): DqError {
-  return new DqError('unavailable', sentence);
+/** of the key file */
+const pattern = /^v1:([A-Za-z0-9+/]{43}=)\n?$/;
+
+/** null: missing. Throws DqError for an unreadable or invalid file. */
+export function readKeyFile(path: string): Buffer | null {
+  let text: string;
+  try {
+    text = readFileSync(path, 'latin1');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw rejected(`cannot read the key file ${path}: ${messageOf(error)}`, error);
+  }
+  const key = Buffer.from(pattern.exec(text)?.[1] ?? '', 'base64');
+  if (key.length !== secretKeyBytes)
+    throw rejected(`the key file ${path} is damaged; restore it from a backup`);
+  return key;
+}
+
+/** Creates the file; returns its key, or that of a process that was faster. */
+export function makeKeyFile(path: string): Buffer {
+  const next = `${path}.${process.pid}.next`;
+  try {
+    const file = openSync(next, 'w', 0o600);
+    try {
+      writeFileSync(file, `v1:${randomBytes(secretKeyBytes).toString('base64')}\n`);
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+    linkOnce(next, path);
+    // A power cut must not lose the name of a key that is in use.
+    syncPathNow(dirname(path));
+  } catch (error) {
+    throw rejected(`cannot create the key file ${path}: ${messageOf(error)}`, error);
+  } finally {
+    rmSync(next, { force: true });
+  }
+  const key = readKeyFile(path);
+  if (key === null) throw rejected(`the key file ${path} was removed right after its creation`);
+  return key;
+}
+
+/** One sentence if other users can access the file; null: they cannot. */
+export function keyFileWarning(path: string): string | null {
+  const mode = statSync(path).mode & 0o777;
+  if ((mode & 0o077) === 0) return null;
+  return `the key file ${path} is accessible to other users (mode 0${mode.toString(8)}); run chmod 600 ${path}`;
+}
+
+/** link, not rename: a rename would replace a key that another process already uses. */
+function linkOnce(from: string, to: string): void {
+  try {
+    linkSync(from, to);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
+}
+
+function rejected(sentence: string, cause?: unknown): DqError {
+  return new DqError('unavailable', sentence, { cause });
 }

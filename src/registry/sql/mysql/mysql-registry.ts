@@ -6,10 +6,10 @@
 import { DqError, messageOf } from '../../../core/errors.ts';
 import { limits } from '../../../core/limits.ts';
 import { type MysqlServer, placeOf } from '../../../core/url/server-url.ts';
-import type { LeaderRow } from '../../../ports/leadership.ts';
 import {
   type ChangePlace,
   forwardedVerbs,
+  type LeaderRow,
   type Registry,
   type RegistryVerb,
   type TopicChanges,
@@ -22,7 +22,7 @@ import type { SecretCipher } from '../keys/encryption.ts';
 import { cipherFor, type KeyOptions, openCipher } from '../keys/registry-key.ts';
 import { sqlLimits } from '../limits.ts';
 import { type RegistryDb, registryOver } from '../registry-db.ts';
-import type { RegistryEngine } from '../registry-engine.ts';
+import { openRegistryId, type RegistryEngine } from '../registry-engine.ts';
 import {
   RegistryCopy,
   type RegistrySnapshot,
@@ -31,14 +31,12 @@ import {
   type SnapshotHead,
 } from '../registry-snapshot.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
-import { openRegistryId } from '../tables/registry-id.ts';
 import { giveUp, lead, readLeader } from '../tables/registry-leader.ts';
 import { changesOf, numberOf } from '../tables/registry-shards.ts';
 import { toToken } from '../tables/registry-tokens.ts';
 import { type PageSize, pageSize, TopicPages } from '../tables/topic-pages.ts';
 import { readTopic, toRecord } from '../tables/topic-row.ts';
-import { kyselyOverMysql, mysqlEngine } from './mysql-engine.ts';
-import { checkMysql, migrateMysql } from './mysql-migrate.ts';
+import { checkMysql, kyselyOverMysql, migrateMysql, mysqlEngine } from './mysql-engine.ts';
 import { MysqlConnections } from './mysql-pool.ts';
 
 export interface MysqlRegistryOptions extends Omit<KeyOptions, 'isShared'> {

@@ -1,4 +1,4 @@
-// The migration steps in MySQL: the tables of registry-schema.ts, those of the leader (ports/leadership.ts)
+// The migration steps in MySQL: the tables of registry-schema.ts, those of the leader (ports/registry.ts)
 // and of the journal. DDL ends a transaction in MySQL, so every statement is repeatable: an interrupted step
 // runs again.
 

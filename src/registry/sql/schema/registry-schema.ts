@@ -140,7 +140,7 @@ export const registryTables = {
     revision: needed(big, 'of its last change'),
     list: needed(longAsciiText, 'JSON, encrypted'),
   }),
-  /** drawn by the first process that opens the registry (registry-id.ts) */
+  /** drawn by the first process that opens the registry (registry-engine.ts) */
   registry_id: table([], {
     only,
     id: needed(ascii(64), '16 hexadecimal digits; in the mark of each Redis of this registry'),

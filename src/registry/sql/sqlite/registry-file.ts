@@ -18,10 +18,9 @@ import { wallNow } from '../../../runtime/time.ts';
 import type { SecretCipher } from '../keys/encryption.ts';
 import { existingCipher, type KeyOptions, openCipher } from '../keys/registry-key.ts';
 import { sqlLimits } from '../limits.ts';
-import type { RegistryEngine } from '../registry-engine.ts';
+import { openRegistryId, type RegistryEngine } from '../registry-engine.ts';
 import { checkSchema, migrate } from '../schema/migrate.ts';
 import { type RegistrySchema, registrySchema } from '../schema/registry-schema.ts';
-import { openRegistryId } from '../tables/registry-id.ts';
 import { kyselyOver, sqliteEngine, untilFree } from './sqlite-engine.ts';
 
 export interface RegistryFileOptions extends KeyOptions {

@@ -1,10 +1,10 @@
-// Reads and writes the row of the leader (ports/leadership.ts), by the clock of MySQL alone.
+// Reads and writes the row of the leader (ports/registry.ts), by the clock of MySQL alone.
 // Invariants: the row is free only when no process that leads is left, or their time has ended. Each
 // statement is a transaction of its own: a process that stands still keeps no lock that a successor needs.
 
 import { type Kysely, sql } from 'kysely';
 import type { Owner } from '../../../core/job.ts';
-import type { Leader } from '../../../ports/leadership.ts';
+import type { Leader } from '../../../ports/registry.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
 
 const now = sql<number>`CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)`;

@@ -4,9 +4,8 @@ import { noShards, type ShardList } from '../../../core/shard-list.ts';
 import type { Registry, ShardChanges } from '../../../ports/registry.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import type { SecretCipher } from '../keys/encryption.ts';
-import type { Db, RegistryAccess, Trx } from '../registry-engine.ts';
+import { type Db, findRegistryId, type RegistryAccess, type Trx } from '../registry-engine.ts';
 import type { RegistrySchema } from '../schema/registry-schema.ts';
-import { findRegistryId } from './registry-id.ts';
 
 type ListRow = RegistrySchema['shard_list'];
 

@@ -68,7 +68,7 @@ const inside = /\bscript: [0-9a-f]+, on @|\buser_script:\d|^NOPERM ACL failure i
  *  wraps the last one in an error of its own. */
 const lastRejection = /^Too many Cluster redirections\. Last error: ReplyError: /;
 
-/** No byte of the command was sent, or the node that got it rejected it (cluster-client.ts). */
+/** No byte of the command was sent, or the node that got it rejected it (connection.ts). */
 export class UnsentError extends Error {
   constructor(cause: Error) {
     super(`never sent: ${cause.message}`, { cause });

@@ -1,6 +1,6 @@
-// Names of keys and fields (layout.md). User text is never part of a key name: `{` in it would move the key
-// to another slot of a Cluster. Invariant: topic and id of a job decide its bucket, and topic number and id
-// its field, for ever.
+// Names of keys and fields, and the text of the marker (layout.md). User text is never part of a key name:
+// `{` in it would move the key to another slot of a Cluster. Invariant: topic and id of a job decide its
+// bucket, and topic number and id its field, for ever.
 
 import { crc32 } from 'node:zlib';
 import type { JobKey } from '../../../core/job.ts';
@@ -88,4 +88,48 @@ export function idOf(tid: Buffer): string {
   if (tid[0] === asText) return tid.toString('utf8', 1);
   const hex = tid.toString('hex', 1);
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
+}
+
+/** Number of the layout in layout.md. dq rejects a server with another number. */
+export const layout = 1;
+
+/** Which registry owns a Redis. Written and compared by ownership.ts; also read by `dq doctor` and the start
+ *  checks. */
+export interface Marker {
+  readonly shardId: string;
+  readonly registryId: string;
+  readonly buckets: number;
+}
+
+export function markerText({ shardId, registryId, buckets }: Marker): string {
+  return `dq ${layout} shard ${shardId} registry ${registryId} buckets ${buckets}`;
+}
+
+/** A string: why the marker is unusable, as the end of a sentence about the server. */
+export function readMarker(text: string): Marker | string {
+  const [, version, shardId, registryId, buckets] =
+    /^dq (\d+) shard ([0-9a-f]+) registry (\S+) buckets (\d+)$/.exec(text) ?? [];
+  if (shardId === undefined || registryId === undefined) return 'it holds keys of another program';
+  if (Number(version) !== layout)
+    return `its layout is ${version}, this version knows ${layout}: use the dq that wrote it`;
+  return { shardId, registryId, buckets: Number(buckets) };
+}
+
+/** Why a server with this marker is not ours, as the end of a sentence about it; null = it is ours.
+ *  `shardId`: null = any */
+export function whyForeign(
+  text: string,
+  ours: { readonly registryId: string; readonly buckets: number; readonly shardId: string | null },
+): string | null {
+  const read = readMarker(text);
+  if (typeof read === 'string') return read;
+  const { registryId, buckets, shardId } = ours;
+  if (read.registryId !== registryId) return ofAnotherRegistry(read.registryId, registryId || 'new');
+  if (read.buckets !== buckets) return `it has ${read.buckets} buckets, not ${buckets}`;
+  return shardId !== null && read.shardId !== shardId ? `it is shard ${read.shardId}, not ${shardId}` : null;
+}
+
+/** One such reason. */
+export function ofAnotherRegistry(theirs: string, ours: string): string {
+  return `it belongs to the registry ${theirs}, and this one is ${ours}: instances on one Redis share one MySQL (mysql.url); otherwise give this instance a Redis of its own`;
 }

@@ -1,4 +1,4 @@
-// Proves that a Redis is ours by its marker (scripts/marker.ts): reads it from each bucket, writes it to an
+// Proves that a Redis is ours by its marker (scripts/keys.ts): reads it from each bucket, writes it to an
 // empty server, and says why calls are rejected meanwhile.
 // Invariants: `marker` is null unless every bucket had our marker when it was last read. An emptied server
 // gets its marker again, and the log says so. One line is logged when the server fails, one when it answers
@@ -10,8 +10,7 @@ import { setTimeout } from '../../../runtime/time.ts';
 import type { Log } from '../../../telemetry/log.ts';
 import { failureOf, unknownReply } from '../client/failures.ts';
 import { HopError } from '../client/hops.ts';
-import type { Bucket } from '../scripts/keys.ts';
-import { markerText, readMarker, whyForeign } from '../scripts/marker.ts';
+import { type Bucket, markerText, readMarker, whyForeign } from '../scripts/keys.ts';
 
 export interface OwnershipOptions {
   readonly log: Log;

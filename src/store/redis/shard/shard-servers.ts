@@ -15,8 +15,7 @@ import { beginToConnect, type ConnectionEvents, closeClient, createClient } from
 import { isDenied } from '../client/failures.ts';
 import { rightsOf } from '../client/rights.ts';
 import { redisLimits } from '../limits.ts';
-import { idOf, prefixOf } from '../scripts/keys.ts';
-import { whyForeign } from '../scripts/marker.ts';
+import { idOf, prefixOf, whyForeign } from '../scripts/keys.ts';
 import type { RedisStore } from './redis-store.ts';
 import { Shard, type ShardOptions } from './shard.ts';
 import type { Arg } from './shards.ts';

@@ -16,7 +16,7 @@ import {
   wallNow,
 } from '../../../runtime/time.ts';
 import { storeLimits } from '../../limits.ts';
-import { ClockWarnings, clocksOf } from '../client/clocks.ts';
+import { clocksOf, ClockWarnings, MemoryWatch } from '../client/server-watch.ts';
 import {
   beginToConnect,
   type Client,
@@ -29,7 +29,6 @@ import {
   rereadSlots,
 } from '../client/connection.ts';
 import { isRightDenied, isScriptError, storeErrorOf, unknownReply } from '../client/failures.ts';
-import { MemoryWatch } from '../client/memory-watch.ts';
 import { rightsOf } from '../client/rights.ts';
 import { type Bucket, keysOf, prefixOf } from '../scripts/keys.ts';
 import { composeScripts, type ScriptName } from '../scripts/scripts.ts';
@@ -150,7 +149,7 @@ export class Shard {
     return [...buckets.values()];
   }
 
-  /** nearly full: see memory-watch.ts */
+  /** nearly full: see server-watch.ts */
   get isNearlyFull(): boolean {
     return this.#memory.isNearlyFull;
   }

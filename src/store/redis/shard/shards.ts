@@ -41,7 +41,7 @@ export interface Shards {
   lastingNameOf(partition: Partition): string;
   /** the same, where changes are named for a journal; null: they are not */
   placeOf(partition: Partition): string | null;
-  /** its shard is nearly full: see memory-watch.ts */
+  /** its shard is nearly full: see server-watch.ts */
   isNearlyFull(partition: Partition): boolean;
   /** Changes after each moment in which the shard may have lost data: cached content is then invalid. */
   lossesOf(partition: Partition): number;

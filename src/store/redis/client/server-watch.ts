@@ -1,5 +1,7 @@
-// Measures how far the clocks of Redis servers differ from this machine's. Redis decides what is due by its
-// own clock, so a difference delays no job; a large one means that one of the two clocks is wrong.
+// Watches the clock and the memory of Redis servers. Redis decides what is due by its own clock, so a
+// difference from this machine's delays no job; a large one means that one of the two clocks is wrong.
+// Waiting jobs matter more than the history: while a server is nearly full, ended jobs leave no entry, and
+// older entries may go early.
 
 import { formatDuration } from '../../../core/duration.ts';
 import { limits } from '../../../core/limits.ts';
@@ -63,4 +65,39 @@ export class ClockWarnings {
       return [clockSentence(server, shown)];
     });
   }
+}
+
+/** Whether a server, or one node of a Cluster, is nearly full. Reads INFO in the background and never delays
+ *  a call. */
+export class MemoryWatch {
+  readonly #infos: () => Promise<readonly string[]>;
+  #readAt = Number.NEGATIVE_INFINITY;
+  #isNearlyFull = false;
+
+  /** `infos`: the replies to INFO memory */
+  constructor(infos: () => Promise<readonly string[]>) {
+    this.#infos = infos;
+  }
+
+  /** As of the last reading, which may start another one. */
+  get isNearlyFull(): boolean {
+    const now = monotonicNow();
+    if (now - this.#readAt >= redisLimits.memoryMs) {
+      this.#readAt = now;
+      void this.#read();
+    }
+    return this.#isNearlyFull;
+  }
+
+  async #read(): Promise<void> {
+    const infos = await this.#infos();
+    // Without an answer, or without the right to INFO, the last state stays.
+    if (infos.length > 0) this.#isNearlyFull = infos.some(isNearlyFull);
+  }
+}
+
+export function isNearlyFull(info: string): boolean {
+  const value = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0);
+  const max = value('maxmemory');
+  return max > 0 && value('used_memory') > max * redisLimits.nearlyFullShare;
 }
