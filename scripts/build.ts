@@ -107,7 +107,7 @@ async function asCommonJs(text: string): Promise<string> {
   return code;
 }
 
-/** The name of the file has the digest of the bundle: code-on-disk.ts compares these entries. */
+/** The name of the file has the digest of the bundle: reload.ts of the master compares these entries. */
 function entryOf(source: string): string {
   const [path = ''] =
     Object.entries(metafile.outputs).find(([, { entryPoint }]) => entryPoint === source) ?? [];

@@ -250,7 +250,7 @@ const byName: Mutants<Mutant> = {
     test: role('journal-mysql', 'merge: 300 lives of jobs, shuffled, repeated and in parts'),
   },
   'skip-ends-nothing': {
-    file: 'src/upkeep/operations/restore-rows.ts',
+    file: 'src/upkeep/operations/operation-jobs.ts',
     text: "record.overdue === 'skip' ? await this.#purge(rows.filter(isOverdue)) : 0",
     by: "record.overdue === 'skip' ? rows.filter(isOverdue).length : 0",
     test: role('restore-operation', 'overdue jobs: spread over ten minutes, or ended for good'),

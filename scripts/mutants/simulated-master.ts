@@ -129,7 +129,7 @@ export const masterMutants: Mutants<SimulatedMutant> = {
   // A worker that dies early is started later.
   'early-death-without-delay': {
     faults: 'kill,badStart',
-    file: workers('crash-loop'),
+    file: workers('worker-slot'),
     text: 'return earlyDeaths === 0',
     by: 'return earlyDeaths <= 1',
   },
@@ -142,13 +142,13 @@ export const masterMutants: Mutants<SimulatedMutant> = {
   // The daemon gives up in a crash loop, and only there.
   'gives-up-early': {
     faults: 'badStart,kill',
-    file: workers('crash-loop'),
+    file: workers('worker-slot'),
     text: 'if (recent.length >= masterLimits.crashLoopFailures || this.#hangsOn(role)) {',
     by: 'if (recent.length >= 3 || this.#hangsOn(role)) {',
   },
   'never-gives-up': {
     faults: 'badStart,restart',
-    file: workers('crash-loop'),
+    file: workers('worker-slot'),
     text: "      if (hopeless) return 'give_up';\n",
     by: '',
   },

@@ -1,10 +1,15 @@
 // A Publication is one attempt to publish one message: it has one deadline and exactly one end, and the
-// connection code reports to it.
+// connection code reports to it. The message is unsigned: the broker authenticates its publishers.
 // Invariant: a publication that has ended is not sent. So a message that waited for a connection or a blocked
-// broker does not arrive after its attempt has failed. It then holds no message: client libraries keep what
-// a broker does not confirm until the connection ends, which may be hours.
+// broker does not arrive after its attempt has failed. It then holds no message: client libraries keep what a
+// broker does not confirm until the connection ends, which may be hours.
 
 import type { Target } from '../core/broker.ts';
+import { webhookIdOf } from '../core/delivery.ts';
+import { formatInstant } from '../core/duration.ts';
+import { optionsIn, withOptions } from '../core/extension.ts';
+import type { ReservedJob } from '../core/job.ts';
+import type { Topic } from '../core/topic/topic.ts';
 import type { CallOutcome } from '../core/verdict.ts';
 import { clearTimeout, monotonicNow, setImmediate, setTimeout, type Timer } from '../runtime/time.ts';
 
@@ -96,4 +101,32 @@ export class Publication {
       );
     });
   }
+}
+
+/** The message of one attempt: the job's body, its id for the receiver, and properties that say what the
+ *  headers of a callback say. `nowMs`: storage clock. `traceparent`: of this attempt; undefined: the push
+ *  brought no trace. */
+export function brokerMessageOf(
+  job: ReservedJob,
+  topic: Topic,
+  { nowMs, traceparent }: { readonly nowMs: number; readonly traceparent: string | undefined },
+): BrokerMessage {
+  const options = optionsIn(job.extension);
+  const state = options.trace?.state ?? '';
+  return {
+    id: webhookIdOf(job),
+    body: job.body,
+    contentType: job.contentType,
+    timestampMs: nowMs,
+    properties: {
+      ...topic.headers,
+      'dq-topic': job.topic,
+      'dq-job-id': job.id,
+      'dq-attempt': job.failures + 1,
+      'dq-max-attempts': withOptions(topic, options).maxAttempts,
+      'dq-due-at': formatInstant(job.dueAt),
+      ...(traceparent === undefined ? {} : { traceparent }),
+      ...(traceparent === undefined || state === '' ? {} : { tracestate: state }),
+    },
+  };
 }

@@ -223,3 +223,12 @@ function trimmed(list: ShardList): ShardList {
   const oldest = Math.min(list.number, ...list.shards.map(({ settled }) => settled));
   return { ...list, earlier: list.earlier.filter(({ number }) => number >= oldest) };
 }
+
+/** After a registry was restored from an older backup, shards know a newer list than it has. Every push is
+ *  then rejected (stale_list) until an operator names the servers of the newer list again. */
+export function forgottenSentence(newest: number, known: number): string {
+  return (
+    `the shards know shard list ${newest}, the registry has list ${known}, as if restored from an older backup: ` +
+    'pushes are rejected (stale_list) until each server that was a shard is named again with `dq shard add URL`'
+  );
+}

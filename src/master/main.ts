@@ -19,15 +19,13 @@ import { randomBytes } from '../runtime/time.ts';
 import { loadExposition } from '../telemetry/metric-tally.ts';
 import type { Log, OpenLog } from '../telemetry/log.ts';
 import { SwitchedLog } from '../telemetry/open-log.ts';
-import { type CodeOnDisk, whyRestart } from './code-on-disk.ts';
 import { ControlCommands } from './control/control-commands.ts';
 import { ControlSocket } from './control/control-socket.ts';
 import { ServiceManager } from './control/service-manager.ts';
 import { DataDirectory } from './data/data-directory.ts';
-import { describeState } from './describe-config.ts';
-import type { ReadConfig, ReadFacts } from './reload.ts';
+import { type CodeOnDisk, describeState, type ReadConfig, type ReadFacts, whyRestart } from './reload.ts';
 import { Signals } from './signals.ts';
-import type { CompatAddresses } from './workers/compat-addresses.ts';
+import type { CompatAddresses } from './control/control-protocol.ts';
 import { masterTitle } from './workers/process-table.ts';
 import { exitCrashLoop, type Outcome, Supervisor } from './workers/supervisor.ts';
 

@@ -1,19 +1,26 @@
 // Runs one reload: reads the configuration, starts one new worker of every role beside the old ones, then
-// changes over. Invariant: before the change-over no old worker gets a message, so a reload that fails
-// changes nothing. After it there is no way back: a worker that dies is started again. The fleet owns the
-// processes and the order in which they leave.
+// changes over. Says what a reload would change, and what it leaves to a restart: the code of the master.
+// Invariant: before the change-over no old worker gets a message, so a reload that fails changes nothing.
+// After it there is no way back: a worker that dies is started again. The fleet owns the processes and the
+// order in which they leave.
 
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { Origins } from '../config/cross-checks.ts';
-import { needsRestart } from '../config/needs-restart.ts';
-import type { Config } from '../config/options.ts';
+import { needsRestart, restartOptions } from '../config/needs-restart.ts';
+import { type Config, type OptionName, options } from '../config/options.ts';
+import { defaultText, describeConfig, sourceOf } from '../config/show.ts';
 import { limits } from '../core/limits.ts';
+import { version } from '../core/version.ts';
+import type { ConfigState } from '../process/messages.ts';
 import { titleOf } from '../process/role.ts';
 import { afterRunning, type RunningTimer } from '../runtime/timeout.ts';
 import { masterLimits } from './limits.ts';
 import type { ReloadOutcome, Report } from './reload-queue.ts';
 import type { Fleet } from './workers/fleet.ts';
 import type { Generation } from './workers/generation.ts';
-import { readyMsOf } from './workers/ready-time.ts';
+import { readyMsOf } from './workers/worker-process.ts';
 
 /** What a start or a reload has read. */
 export interface ReadFacts {
@@ -152,4 +159,62 @@ function unready(generation: Generation, which: 'first' | 'all'): string {
     )
     .map(({ role, index }) => titleOf(role, index, generation.config));
   return `${titles.join(', ')} ${titles.length > 1 ? 'are' : 'is'}`;
+}
+
+/** Describes the configuration for the console: the values in force with their origins, and what a reload
+ *  would change. Masks secrets here, so that none of them leaves the master. `onDisk`: what a reload would
+ *  read now */
+export function describeState(inForce: ReadFacts, onDisk: ReturnType<ReadConfig>): ConfigState {
+  const next = onDisk.ok
+    ? new Map(describeConfig(onDisk.config, onDisk.origins).map((row) => [row.name, row.value]))
+    : null;
+  const isOther = (name: OptionName): boolean =>
+    onDisk.ok && JSON.stringify(onDisk.config[name]) !== JSON.stringify(inForce.config[name]);
+  return {
+    file: (onDisk.ok ? onDisk.file : null) ?? inForce.file,
+    problem: onDisk.ok ? null : onDisk.reason,
+    items: describeConfig(inForce.config, inForce.origins).map(({ name, value, origin }) => {
+      const source = sourceOf(origin);
+      // Flags and environment are those of the start.
+      const isFixed = source === 'flag' || source === 'environment' || options[name].only === 'flag';
+      return {
+        name,
+        value,
+        origin,
+        source,
+        defaultValue: defaultText(options[name]),
+        needsRestart: isFixed || restartOptions.has(name),
+        next: isOther(name) ? (next?.get(name) ?? null) : null,
+        help: options[name].help,
+      };
+    }),
+  };
+}
+
+/** The build on disk: a reload replaces every process but the master. Read from cli.js alone: it names all
+ *  other files with their digests. */
+export interface CodeOnDisk {
+  readonly version: string;
+  readonly digest: string;
+}
+
+/** null = there is no build, during an upgrade or for good. */
+export function readCode(distDir: string): CodeOnDisk | null {
+  try {
+    const digest = createHash('sha256')
+      .update(readFileSync(join(distDir, 'cli.js')))
+      .digest('hex');
+    return { version: readFileSync(join(distDir, 'version'), 'utf8').trim(), digest };
+  } catch {
+    // The next start of a worker reports it.
+    return null;
+  }
+}
+
+/** One sentence for the operator; null = the master runs the code on disk, or one of the two is unknown. */
+export function whyRestart(own: CodeOnDisk | null, now: CodeOnDisk | null): string | null {
+  if (own === null || now === null || own.digest === now.digest) return null;
+  const which =
+    now.version === version ? `another build of ${version}` : `version ${now.version}, it runs ${version}`;
+  return `dq-master was not replaced (on disk is ${which}): run \`dq restart\` at a convenient time`;
 }

@@ -27,7 +27,7 @@ import { monotonicNow, random, setImmediate } from '../runtime/time.ts';
 import { outcomeOf } from '../use-cases/outcome-jobs.ts';
 import { failureDetail } from './attempt-detail.ts';
 import type { AttemptFeed } from './attempt-feed.ts';
-import { brokerMessageOf } from './broker-message.ts';
+import { brokerMessageOf } from '../broker/publication.ts';
 import { Call, type CallEnd, callRequestOf, type OnEnd } from './call-back.ts';
 import type { RunningCall } from './call-budget.ts';
 import type { Capacity } from './capacity.ts';

@@ -5,7 +5,7 @@
 
 import type { Dispatcher } from 'undici';
 import type { Brokers } from '../broker/brokers.ts';
-import type { PublicationOptions, PublishEnd } from '../broker/publication.ts';
+import { brokerMessageOf, type PublicationOptions, type PublishEnd } from '../broker/publication.ts';
 import { formatTarget } from '../core/broker.ts';
 import type { Clock } from '../core/calendar.ts';
 import type { ReservedJob } from '../core/job.ts';
@@ -15,7 +15,6 @@ import type { TestCall, TestCallResult } from '../process/questions.ts';
 import { printable, printableExcerpt } from '../runtime/printable-text.ts';
 import { monotonicNow, setImmediate } from '../runtime/time.ts';
 import { headerLines, ruleTexts } from './attempt-detail.ts';
-import { brokerMessageOf } from './broker-message.ts';
 import { Call, type CallEnd, type CallRequest, callRequestOf } from './call-back.ts';
 import { type Caller, type Dial, type DialMoment, EventRelay } from './connector.ts';
 import { notifierLimits } from './limits.ts';

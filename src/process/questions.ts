@@ -1,5 +1,5 @@
 // Declares what servers, the console and dq-upkeep ask the notifiers and dq-upkeep of their instance. The
-// messages `ask` and `answer` carry the questions through the master (ask-relay.ts, master-questions.ts).
+// messages `ask` and `answer` carry the questions through the master (worker-relay.ts, master-questions.ts).
 // Invariant: an asker has null for a process that does not know a question, because versions mix in an
 // upgrade.
 

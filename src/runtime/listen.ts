@@ -53,7 +53,7 @@ export function whyNotListening(error: unknown, { host, hostFlag, portFlag, ...f
 }
 
 /** An address that programs of this machine can call, also for a wildcard. */
-export function urlOf({ address, family, port }: AddressInfo): string {
+export function urlOf({ address, family, port }: AddressInfo, scheme = 'http'): string {
   const host =
     address === '0.0.0.0'
       ? '127.0.0.1'
@@ -62,10 +62,10 @@ export function urlOf({ address, family, port }: AddressInfo): string {
         : family === 'IPv6'
           ? `[${address}]`
           : address;
-  return `http://${host}:${port}`;
+  return `${scheme}://${host}:${port}`;
 }
 
 /** The same of a configured host. */
-export function urlOfHost(host: string, port: number): string {
-  return urlOf({ address: host, family: host.includes(':') ? 'IPv6' : 'IPv4', port });
+export function urlOfHost(host: string, port: number, scheme?: string): string {
+  return urlOf({ address: host, family: host.includes(':') ? 'IPv6' : 'IPv4', port }, scheme);
 }

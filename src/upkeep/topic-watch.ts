@@ -24,7 +24,7 @@ import type { AnswerOf } from '../process/questions.ts';
 import type { RoleContext } from '../process/role.ts';
 import { Agent } from '../runtime/loop.ts';
 import { monotonicNow, wallNow } from '../runtime/time.ts';
-import { oldestDue } from '../use-cases/oldest-due.ts';
+import { oldestDue } from '../use-cases/find-job.ts';
 import type { Incidents } from './alerts/incidents.ts';
 import type { FailureRows } from './failure-rows.ts';
 import { waitingIn } from './health-checker.ts';

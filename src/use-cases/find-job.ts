@@ -1,14 +1,15 @@
-// find-job.ts finds one job, live or ended, and holds what each way in answers about it: the members that
-// every reply has, and the error for a missing job.
+// Finds one job: by its key, live or ended, or the first one of a filter. Holds what each way in answers
+// about a job: the members that every reply has, and the error for a missing job.
 
 import { formatInstant } from '../core/duration.ts';
 import { DqError, invalidField } from '../core/errors.ts';
-import type { EndedJob, FoundJob, JobKey, JobSnapshot } from '../core/job.ts';
 import { refusesId } from '../core/job-id.ts';
+import type { EndedJob, FoundJob, JobKey, JobSnapshot } from '../core/job.ts';
 import { topicNamePattern } from '../core/topic/fields.ts';
-import type { Store } from '../ports/job-store.ts';
+import type { JobStore, SearchFilter, Store } from '../ports/job-store.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
 import { topicNotFound } from './change-topic.ts';
+import { useCaseLimits } from './limits.ts';
 
 /** Returns the key. Throws DqError for one that cannot name a job. */
 export function checkedKey<Key extends JobKey>(key: Key): Key {
@@ -54,4 +55,33 @@ export function jobHead(job: JobSnapshot | EndedJob | FoundJob) {
     // Finished attempts: for a delivered job, including the successful one.
     attempt: job.state === 'done' ? job.failures + 1 : job.failures,
   };
+}
+
+type Jobs = Pick<JobStore, 'search'>;
+
+/** The first job of a filter, where one call of the store may read only jobs that do not match. null: there
+ *  is none, or it lies behind firstFoundPages pages without one. Rejects with StoreError. */
+export async function firstFound(
+  jobs: Jobs,
+  filter: SearchFilter,
+  from: string | null = null,
+): Promise<FoundJob | null> {
+  let cursor = from;
+  for (let page = 0; page < useCaseLimits.firstFoundPages; page += 1) {
+    const { items, nextCursor } = await jobs.search(filter, 1, cursor);
+    if (items[0] !== undefined || nextCursor === null) return items[0] ?? null;
+    cursor = nextCursor;
+  }
+  return null;
+}
+
+/** The job of a topic that waits for the longest time: a ready one, or one that was due before `until` (epoch
+ *  ms) and is not promoted. */
+export async function oldestDue(jobs: Jobs, topic: string, until: number): Promise<FoundJob | null> {
+  const [ready, delayed] = await Promise.all([
+    firstFound(jobs, { topic, state: 'ready' }),
+    firstFound(jobs, { topic, state: 'delayed', until }),
+  ]);
+  if (ready === null || delayed === null) return ready ?? delayed;
+  return delayed.dueAt < ready.dueAt ? delayed : ready;
 }

@@ -1,7 +1,7 @@
 // Tests what the console shows of the daemon: the store, the configuration and reloads.
 import { describe, expect, it } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { describeState } from '../../src/master/describe-config.ts';
+import { describeState } from '../../src/master/reload.ts';
 import { ReloadHistory } from '../../src/master/reload-queue.ts';
 import type { ReloadState } from '../../src/process/messages.ts';
 import { halvesIn, sessionAt, startConsole } from '../support/console.ts';

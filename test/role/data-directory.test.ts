@@ -14,8 +14,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { DataDirectory, makeSocketDir } from '../../src/master/data/data-directory.ts';
-import { takeDirectoryLock } from '../../src/master/data/directory-lock.ts';
+import { DataDirectory, makeSocketDir, takeDirectoryLock } from '../../src/master/data/data-directory.ts';
 import { readMasterRecord, readRunRecord, writeMasterRecord } from '../../src/master/data/run-record.ts';
 import { masterLimits } from '../../src/master/limits.ts';
 import { identityOf } from '../../src/master/workers/process-table.ts';

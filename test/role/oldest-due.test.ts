@@ -2,7 +2,7 @@
 
 import { expect, it, onTestFinished } from 'vitest';
 import { storeLimits } from '../../src/store/limits.ts';
-import { firstFound, oldestDue } from '../../src/use-cases/oldest-due.ts';
+import { firstFound, oldestDue } from '../../src/use-cases/find-job.ts';
 import { jobOf } from '../conformance/trial.ts';
 import { openSqliteStore } from '../support/sqlite-store.ts';
 

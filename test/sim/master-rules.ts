@@ -4,9 +4,8 @@
 import type { Config } from '../../src/config/options.ts';
 import { limits } from '../../src/core/limits.ts';
 import { masterLimits } from '../../src/master/limits.ts';
-import { readyMsOf } from '../../src/master/workers/ready-time.ts';
 import { exitCrashLoop, type Outcome, type Supervisor } from '../../src/master/workers/supervisor.ts';
-import { silentTicksOf } from '../../src/master/workers/worker-process.ts';
+import { readyMsOf, silentTicksOf } from '../../src/master/workers/worker-process.ts';
 import type { Init, ProcessInfo, RoleName, ToMaster, ToWorker } from '../../src/process/messages.ts';
 import { seconds } from './ledger.ts';
 import type { Process } from './process.ts';

@@ -1,6 +1,6 @@
 // Tests when repeated deaths end the daemon, and the restart delays.
 import { describe, expect, it } from 'vitest';
-import { CrashLoop, restartDelayMs } from '../../src/master/workers/crash-loop.ts';
+import { CrashLoop, restartDelayMs } from '../../src/master/workers/worker-slot.ts';
 
 describe('CrashLoop', () => {
   it('gives up at the tenth hopeless death within a minute', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import type { OperationRecord } from '../../src/core/operation.ts';
-import { Pace } from '../../src/upkeep/operations/pace.ts';
+import { Pace } from '../../src/upkeep/operations/operation-run.ts';
 
 const record = (given: Partial<OperationRecord>) =>
   ({

@@ -2,7 +2,7 @@ import { closeSync, ftruncateSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { masterLimits } from '../../src/master/limits.ts';
-import { readyMsOf } from '../../src/master/workers/ready-time.ts';
+import { readyMsOf } from '../../src/master/workers/worker-process.ts';
 import { testDirectory } from '../support/directory.ts';
 
 const embedded = (dataDir: string) => ({ dataDir, 'mysql.url': '' });

@@ -4,7 +4,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { Reload } from '../../src/master/reload.ts';
 import { Fleet } from '../../src/master/workers/fleet.ts';
 import { Generation } from '../../src/master/workers/generation.ts';
-import { readyMsOf } from '../../src/master/workers/ready-time.ts';
+import { readyMsOf } from '../../src/master/workers/worker-process.ts';
 import type { SlotHost } from '../../src/master/workers/worker-slot.ts';
 
 const loaded = loadConfig({ flags: {}, env: {}, cwd: '/' });

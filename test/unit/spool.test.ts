@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Change } from '../../src/core/job-change.ts';
 import { spoolLimits } from '../../src/journal/limits.ts';
-import { realFiles } from '../../src/journal/record/segment.ts';
-import { SyncThread } from '../../src/journal/record/sync-thread.ts';
+import { realFiles, SyncThread } from '../../src/journal/record/segment.ts';
 import { StreamReader } from '../../src/journal/ship/stream-reader.ts';
 import {
   changeKinds,

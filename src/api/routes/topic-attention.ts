@@ -25,7 +25,7 @@ import type { Questions } from '../../process/questions.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { turn } from '../../runtime/time.ts';
 import { useCaseLimits } from '../../use-cases/limits.ts';
-import { firstFound, oldestDue } from '../../use-cases/oldest-due.ts';
+import { firstFound, oldestDue } from '../../use-cases/find-job.ts';
 import { isFailing } from './attempt-routes.ts';
 import { whyHeld } from './held-topics.ts';
 import { JobFactsReader, type ManyLeases, manyLeases, NotifierAnswers } from './job-facts.ts';

@@ -14,7 +14,7 @@ import { parseMysqlUrl } from '../../core/url/server-url.ts';
 import { MysqlJournal } from '../../journal/ship/journal-db.ts';
 import { type Shipment, shipLate, shipSpool } from '../../journal/ship/ship-spool.ts';
 import { SpoolDirectory } from '../../journal/ship/spool-directory.ts';
-import { takeDirectoryLock } from '../../master/data/directory-lock.ts';
+import { takeDirectoryLock } from '../../master/data/data-directory.ts';
 import { runDirOf } from '../../master/data/run-record.ts';
 import { WorkerRecord } from '../../master/workers/worker-record.ts';
 import { StoreError } from '../../ports/store-error.ts';

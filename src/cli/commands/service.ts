@@ -12,7 +12,7 @@ import { loadConfig } from '../../config/load.ts';
 import { standardOutput } from '../../config/options.ts';
 import { redisAddress } from '../../core/url/redis-url.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
-import { takeDirectoryLock } from '../../master/data/directory-lock.ts';
+import { takeDirectoryLock } from '../../master/data/data-directory.ts';
 import { runDirOf } from '../../master/data/run-record.ts';
 import { Exit } from '../exit.ts';
 import { agree, printData, printRecord, say } from '../output/output.ts';

@@ -15,7 +15,7 @@ import {
 import { hostname } from 'node:os';
 import { dirname } from 'node:path';
 import { messageOf } from '../../core/errors.ts';
-import { type DirectoryLock, takeLock } from '../../master/data/directory-lock.ts';
+import { type DirectoryLock, takeLock } from '../../master/data/data-directory.ts';
 import { syncPathNow } from '../../runtime/files.ts';
 import { Exit } from '../exit.ts';
 

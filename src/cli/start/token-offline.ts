@@ -10,7 +10,7 @@ import { DqError, messageOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { everyTopic, type Scope, scopes, tokenNamePattern } from '../../core/token.ts';
 import { parseMysqlUrl } from '../../core/url/server-url.ts';
-import { type DirectoryLock, takeDirectoryLock } from '../../master/data/directory-lock.ts';
+import { type DirectoryLock, takeDirectoryLock } from '../../master/data/data-directory.ts';
 import { runDirOf } from '../../master/data/run-record.ts';
 import type { Registry } from '../../ports/registry.ts';
 import { StoreError } from '../../ports/store-error.ts';

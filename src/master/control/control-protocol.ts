@@ -1,8 +1,10 @@
 // Defines the messages of the control socket: one JSON request on one line, answered by JSON lines, the last
-// one `done`. An unknown request is an error; unknown members are ignored.
+// one `done`. An unknown request is an error; unknown members are ignored. Also the addresses in them, as
+// commands show them.
 
+import type { CompatProtocol } from '../../config/options.ts';
 import type { ProcessInfo } from '../../process/messages.ts';
-import type { CompatAddresses } from '../workers/compat-addresses.ts';
+import { urlOfHost } from '../../runtime/listen.ts';
 
 export type ControlRequest =
   | { readonly cmd: 'status' }
@@ -56,3 +58,30 @@ export type ControlAnswer =
   /** why the reload has changed nothing, or the restart has ended nothing */
   | { readonly refused: string }
   | { readonly done: true; readonly exit: number };
+
+/** The ports for clients of other queues, as commands show them: `tcp://127.0.0.1:6789` by protocol. */
+export type CompatAddresses = { readonly [P in CompatProtocol]?: string };
+
+const protocols: Readonly<Record<CompatProtocol, { readonly queue: string; readonly scheme: string }>> = {
+  php: { queue: 'php-delayqueue', scheme: 'tcp' },
+  ouqiang: { queue: 'ouqiang/delay-queue', scheme: 'http' },
+  sdmq: { queue: 'sdmq, mykit-delay', scheme: 'http' },
+  grpc: { queue: 'gRPC', scheme: 'http' },
+};
+
+/** `host`: as configured; a wildcard becomes an address that programs of this machine can call. */
+export function compatAddresses(
+  host: string,
+  ports: readonly { readonly protocol: CompatProtocol; readonly port: number }[],
+): CompatAddresses {
+  return Object.fromEntries(
+    ports.map(({ protocol, port }) => [protocol, urlOfHost(host, port, protocols[protocol].scheme)]),
+  );
+}
+
+/** `php-delayqueue tcp://127.0.0.1:6789`, one line for each protocol. */
+export function compatLines(addresses: CompatAddresses): string[] {
+  return Object.entries(addresses).map(
+    ([protocol, address]) => `${protocols[protocol as CompatProtocol].queue} ${address}`,
+  );
+}

@@ -8,20 +8,20 @@ import { join } from 'node:path';
 import { messageOf } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { version } from '../../core/version.ts';
+import { openDatabase, sqliteCode, sqliteCodes } from '../../runtime/database.ts';
 import { makeDirectory, writeWhole } from '../../runtime/files.ts';
 import { StartRejected } from '../../runtime/service.ts';
 import { sleep, wallNow } from '../../runtime/time.ts';
 import { masterLimits } from '../limits.ts';
 import { identityOf, isAlive } from '../workers/process-table.ts';
 import { WorkerRecord } from '../workers/worker-record.ts';
-import { type DirectoryLock, takeDirectoryLock } from './directory-lock.ts';
-import { type InstanceIdentity, identityPath, readInstanceIdentity } from './instance-identity.ts';
+import { identityPath, type InstanceIdentity, readInstanceIdentity } from './instance-identity.ts';
 import {
-  type RunRecord,
   readMasterRecord,
   readRunRecord,
   removeRecords,
   runDirOf,
+  type RunRecord,
   writeMasterRecord,
   writeRunRecord,
 } from './run-record.ts';
@@ -187,4 +187,37 @@ export function makeSocketDir(runDir: string): string {
   if (!found.isDirectory() || found.uid !== process.getuid?.() || (found.mode & 0o077) !== 0)
     throw new Error(`${short} exists and is not a directory of this user alone`);
   return short;
+}
+
+/** Held by one master. The kernel releases the lock when the process ends; a pid file would be a guess. The
+ *  lock is SQLite's, on an empty database, so that no second native module is needed. Invariant: this process
+ *  opens the lock file once: POSIX drops a lock when any descriptor of the file is closed. */
+export interface DirectoryLock {
+  release(): void;
+}
+
+/** null = another process holds it. Throws if the file cannot be used. */
+export function takeDirectoryLock(runDir: string): DirectoryLock | null {
+  return takeLock(join(runDir, 'lock.db'));
+}
+
+/** `file`: of the lock alone; it stays, because its removal would let two processes in. */
+export function takeLock(file: string): DirectoryLock | null {
+  // With a wait: SQLite takes weaker locks before the exclusive one, and two starts at once would reject each
+  // other.
+  const db = openDatabase(file, { waitMs: masterLimits.lockWaitMs });
+  try {
+    db.exec('BEGIN EXCLUSIVE');
+  } catch (error) {
+    db.close();
+    if (sqliteCode(error) === sqliteCodes.busy) return null;
+    throw error;
+  }
+  return {
+    release() {
+      // close() alone may leave the lock until a garbage collection.
+      db.exec('ROLLBACK');
+      db.close();
+    },
+  };
 }

@@ -25,15 +25,14 @@ import { masterLimits } from '../limits.ts';
 import { MetricsHub } from '../metrics-hub.ts';
 import { type ReadConfig, Reload } from '../reload.ts';
 import { ReloadHistory, type ReloadOutcome, ReloadQueue, type Report } from '../reload-queue.ts';
-import { type CompatAddresses, compatAddresses } from './compat-addresses.ts';
+import { type CompatAddresses, compatAddresses } from '../control/control-protocol.ts';
 import { type ConsoleDoor, type OpenDoor, openConsoleDoor } from './console-door.ts';
-import { CrashLoop } from './crash-loop.ts';
 import { Fleet } from './fleet.ts';
 import type { Fork } from './fork.ts';
 import { Generation } from './generation.ts';
 import { type Ending, WorkerProcess } from './worker-process.ts';
 import { WorkerRelay } from './worker-relay.ts';
-import type { SlotHost, WorkerSlot } from './worker-slot.ts';
+import { CrashLoop, type SlotHost, type WorkerSlot } from './worker-slot.ts';
 
 interface SupervisorOptions {
   readonly config: Config;

@@ -1,9 +1,11 @@
 // Controls one worker process from fork to exit: sends and receives its messages, kills it when a deadline
 // passes. It restarts nothing: the supervisor decides that, and what the messages mean.
 
+import { statSync } from 'node:fs';
 import type { Socket } from 'node:net';
+import { join } from 'node:path';
+import type { Config } from '../../config/options.ts';
 import { limits } from '../../core/limits.ts';
-import { joinedRoles } from '../../process/role.ts';
 import type {
   DrainCause,
   Init,
@@ -13,11 +15,11 @@ import type {
   ToWorker,
   WorkerReport,
 } from '../../process/messages.ts';
+import { joinedRoles } from '../../process/role.ts';
 import { monotonicNow, wallNow } from '../../runtime/time.ts';
 import { afterRunning, type RunningTimer } from '../../runtime/timeout.ts';
 import { masterLimits } from '../limits.ts';
 import { type Child, clusterFork, type Fork } from './fork.ts';
-import { readyMsOf } from './ready-time.ts';
 
 export interface Ending {
   readonly code: number | null;
@@ -278,5 +280,39 @@ export class WorkerSilence {
   tick(): boolean {
     this.#ticks += 1;
     return this.#ticks === this.#maxTicks;
+  }
+}
+
+/** What decides how long a worker may take until it is ready; then the master kills it. */
+type Paths = Pick<Config, 'dataDir' | 'mysql.url'>;
+
+/** ms. Reads file sizes only. The time of dq-store grows with jobs.db: after an unclean end it reads the
+ *  whole file without sending a message, and with a fixed time a large store could never be opened again. The
+ *  other roles read all topics first. */
+export function readyMsOf(role: RoleName, config: Paths): number {
+  const { dataDir } = config;
+  if (role === 'console') return masterLimits.consoleReadyMs;
+  if (role !== 'store')
+    return (
+      masterLimits.workerReadyMs + Math.ceil(registryBytes(config) / masterLimits.registryReadBytesPerMs)
+    );
+  const bytes = sizeOf(join(dataDir, 'jobs.db')) + sizeOf(join(dataDir, 'jobs.db-wal'));
+  return masterLimits.storeReadyMs + Math.ceil(bytes / masterLimits.storeCheckBytesPerMs);
+}
+
+/** The copy shows the size of a registry in MySQL; at a first start there is none, and an old one may be much
+ *  smaller. */
+function registryBytes({ dataDir, 'mysql.url': mysql }: Paths): number {
+  const copy = sizeOf(join(dataDir, 'registry-copy.json'));
+  const inMysql = mysql === '' ? copy : Math.max(copy, masterLimits.registryInMysqlBytes);
+  return sizeOf(join(dataDir, 'registry.db')) + inMysql;
+}
+
+function sizeOf(path: string): number {
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  } catch {
+    // dq-store reports an unreadable directory.
+    return 0;
   }
 }

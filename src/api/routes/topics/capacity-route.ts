@@ -11,7 +11,7 @@ import type { StateCounts } from '../../../ports/job-store.ts';
 import { failureCodeOf } from '../../../ports/store-error.ts';
 import type { AnswerOf } from '../../../process/questions.ts';
 import { topicNotFound } from '../../../use-cases/change-topic.ts';
-import { firstFound } from '../../../use-cases/oldest-due.ts';
+import { firstFound } from '../../../use-cases/find-job.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { needs, seesDaemon } from '../../http/route-access.ts';
 import { dueJson } from '../job-json.ts';

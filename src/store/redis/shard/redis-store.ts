@@ -5,7 +5,14 @@
 
 import type { JobKey, Lease } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
-import { idAt, noShards, placesOf, type ShardList, type ShardRecord } from '../../../core/shard-list.ts';
+import {
+  forgottenSentence,
+  idAt,
+  noShards,
+  placesOf,
+  type ShardList,
+  type ShardRecord,
+} from '../../../core/shard-list.ts';
 import type { Hint, Partition, PushJob, Store, StoreHealth } from '../../../ports/job-store.ts';
 import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
 import { storeLimits } from '../../limits.ts';
@@ -22,8 +29,7 @@ import { redisLimits } from '../limits.ts';
 import { type Bucket, bucketOf } from '../scripts/keys.ts';
 import type { ScriptName } from '../scripts/scripts.ts';
 import { ShardPolls, withPlainPolls } from './polling.ts';
-import { Shard, type ShardOptions } from './shard.ts';
-import { forgottenSentence, newestListNumber } from './shard-list-conflict.ts';
+import { newestListNumber, Shard, type ShardOptions } from './shard.ts';
 import type { Arg, Route, Shards } from './shards.ts';
 
 export interface RedisStoreOptions extends Omit<ShardOptions, 'url' | 'buckets' | 'shardId' | 'listNumber'> {

@@ -354,3 +354,16 @@ export class Shard {
     return (await rightsOf(ask, user)).refusal;
   }
 }
+
+/** The highest list number that any of the shards knows; shards that do not answer do not count. */
+export async function newestListNumber(shards: readonly Shard[]): Promise<number> {
+  const numbers = shards.map(async (shard) => {
+    try {
+      return Number((await shard.command('HGET', `${prefixOf(0)}:n`, 'list')) ?? 0);
+    } catch (error) {
+      if (error instanceof StoreError) return 0;
+      throw error;
+    }
+  });
+  return Math.max(0, ...(await Promise.all(numbers)));
+}

@@ -49,7 +49,6 @@ import { partitionName } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';
 import type { SurveyCall } from '../owner/survey-service.ts';
 import { type CapacityDelta, oneTimeDelta, SentCapacities } from '../wire/capacity-delta.ts';
-import { leavingChanges, leavingReads, readAnswer } from '../wire/leaving.ts';
 import {
   type ItemFrames,
   itemFrames,
@@ -58,7 +57,7 @@ import {
   reserveRequestCodec,
   snapshotCodec,
 } from '../wire/messages.ts';
-import { kinds, type Reader, Writer } from '../wire/protocol.ts';
+import { kinds, leavingChanges, leavingReads, readJsonWithBytes, type Reader, Writer } from '../wire/protocol.ts';
 import { Link, type LinkOptions } from './link.ts';
 
 export interface ConnectionOptions extends LinkOptions {
@@ -165,7 +164,7 @@ function leavingCallsOf(link: Link): LeavingJobs {
   const call =
     (kind: number, method: keyof LeavingJobs) =>
     async (...args: readonly unknown[]) => {
-      return readAnswer(await link.call(kind, (w) => w.json({ method, args }), true));
+      return readJsonWithBytes(await link.call(kind, (w) => w.json({ method, args }), true));
     };
   return Object.fromEntries([
     ...leavingReads.map((method) => [method, call(kinds.leavingRead, method)]),

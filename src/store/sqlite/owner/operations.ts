@@ -12,7 +12,6 @@ import {
 } from '../../../ports/store-verbs.ts';
 import type { Engine } from '../engine/engine.ts';
 import { KnownCapacities } from '../wire/capacity-delta.ts';
-import { type LeavingCall, leavingChanges, leavingReads, writeAnswer } from '../wire/leaving.ts';
 import {
   type ItemFrames,
   itemFrames,
@@ -21,7 +20,16 @@ import {
   reserveRequestCodec,
   snapshotCodec,
 } from '../wire/messages.ts';
-import { kinds, ProtocolError, type Reader, type Writer } from '../wire/protocol.ts';
+import {
+  kinds,
+  type LeavingCall,
+  leavingChanges,
+  leavingReads,
+  ProtocolError,
+  type Reader,
+  writeJsonWithBytes,
+  type Writer,
+} from '../wire/protocol.ts';
 
 /** Runs items one by one; a careful transaction gives each a savepoint, so that a failure concerns one
  *  item. */
@@ -232,9 +240,9 @@ const leavingCalls = (changes: Operation['changes'], methods: readonly (keyof Le
     if (!methods.includes(method)) throw new ProtocolError(`unknown method ${method}`);
     return one(({ leaving, isLeaving }) => {
       if (!isLeaving && method !== 'state') throw new StoreError({ kind: 'not_stored', code: 'not_leaving' });
-      if (!isLeaving) return (w) => writeAnswer(w, inForce);
+      if (!isLeaving) return (w) => writeJsonWithBytes(w, inForce);
       const result = (leaving[method] as (...given: readonly unknown[]) => unknown)(...args);
-      return (w) => writeAnswer(w, result);
+      return (w) => writeJsonWithBytes(w, result);
     });
   },
 });

@@ -4,6 +4,7 @@
 // Rejected: v8.serialize (its format changes with Node, and a reload joins two versions), JSON around bodies.
 
 import { limits } from '../../../core/limits.ts';
+import type { LeavingJobs } from '../../../ports/leaving.ts';
 
 /** Both sides must agree; a change of the number needs a restart instead of a reload. A changed message
  *  raises it, and so does a new verb: dq-store ends a connection that sends a kind unknown to it. */
@@ -282,4 +283,45 @@ export interface Channel {
 export interface Listener {
   /** Accepts no more; calls `done` when all its channels are closed. */
   close(done: () => void): unknown;
+}
+
+/** The calls of ports/leaving.ts: rare, and only while dq leaves the file. */
+export interface LeavingCall {
+  readonly method: keyof LeavingJobs;
+  readonly args: readonly unknown[];
+}
+
+export const leavingReads = ['state', 'find', 'page'] as const satisfies readonly (keyof LeavingJobs)[];
+export const leavingChanges = [
+  'begin',
+  'opens',
+  'forget',
+  'end',
+  'closed',
+] as const satisfies readonly (keyof LeavingJobs)[];
+
+const bytesMember = 'bytes';
+
+/** JSON, and after it the bytes of its Buffers, so that a frame has space for the largest body. A Buffer of
+ *  an object becomes { bytes: its place }, no other value is an object with such a member. */
+export function writeJsonWithBytes(w: Writer, value: unknown): void {
+  const buffers: Buffer[] = [];
+  // In its object: JSON.stringify asks a Buffer for its own form before the Buffer itself is shown.
+  const text = JSON.stringify(value ?? null, (_key, given: unknown) => {
+    if (typeof given !== 'object' || given === null || Array.isArray(given)) return given;
+    const members = Object.entries(given).map(([name, member]) =>
+      Buffer.isBuffer(member) ? [name, { [bytesMember]: buffers.push(member) - 1 }] : [name, member],
+    );
+    return Object.fromEntries(members);
+  });
+  w.text(text).list(buffers, (to, buffer) => to.bytes(buffer));
+}
+
+export function readJsonWithBytes(r: Reader): unknown {
+  const text = r.text();
+  const buffers = r.list((from) => from.bytes());
+  return JSON.parse(text, (_key, value: unknown) => {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, bytesMember)) return value;
+    return buffers[(value as Record<string, number>)[bytesMember] ?? -1];
+  });
 }
