@@ -5,7 +5,7 @@ import { engine, type Mutants, type SimulatedMutant, script } from './mistake.ts
 
 const puller = 'src/intake/pull/puller.ts';
 const pullCalls = 'src/intake/pull/pull-calls.ts';
-const expiredPulls = 'src/upkeep/expired-pulls.ts';
+const recoverer = 'src/upkeep/recoverer.ts';
 
 export const pullMutants: Mutants<SimulatedMutant> = {
   'lease-without-mac': {
@@ -148,12 +148,12 @@ export const pullMutants: Mutants<SimulatedMutant> = {
     by: 'const settlement = settle(own, Math.max(0, failures - 1), verdict, unitMs, random);',
   },
   'one-attempt-too-many-after-an-expiry': {
-    file: expiredPulls,
+    file: recoverer,
     text: 'settle(own, pull.failures, verdict, unitMs, random)',
     by: 'settle(own, Math.max(0, pull.failures - 1), verdict, unitMs, random)',
   },
   'first-expiry-counts-no-attempt': {
-    file: expiredPulls,
+    file: recoverer,
     text: 'if (topic === undefined) releases.push(lease);',
     by: 'if (topic === undefined || pull.failures === 0) releases.push(lease);',
   },
@@ -175,7 +175,7 @@ export const pullMutants: Mutants<SimulatedMutant> = {
   },
   'living-notifiers-are-not-compared': {
     faults: 'masterKill,restart',
-    file: 'src/upkeep/recoverer.ts',
+    file: recoverer,
     text: 'if (living !== null && ageMs <= upkeepLimits.livingFreshMs) return living;',
     by: '',
   },

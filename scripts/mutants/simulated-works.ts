@@ -8,7 +8,6 @@ const table = (name: string) => `src/registry/sql/tables/registry-${name}.ts`;
 const operation = (name: string) => `src/upkeep/operations/${name}.ts`;
 const useCase = (name: string) => `src/use-cases/${name}.ts`;
 const schedule = 'src/core/schedule.ts';
-const record = 'src/core/schedule.ts';
 
 export const workMutants: Mutants<SimulatedMutant> = {
   ...sharing(
@@ -69,7 +68,7 @@ export const workMutants: Mutants<SimulatedMutant> = {
       },
       'change-forgets-the-earlier-times': {
         faults: 'storeDown,kill',
-        file: record,
+        file: schedule,
         text: 'earlier: [...earlier, replaced], isKept: true',
         by: 'earlier, isKept: true',
       },
@@ -225,18 +224,18 @@ export const workMutants: Mutants<SimulatedMutant> = {
       },
       // A requeue keeps its spread.
       'spread-of-half-its-time': {
-        file: operation('pace'),
+        file: operation('operation-run'),
         text: 'Math.floor(part * matched) + 1 -',
         by: 'Math.floor(2 * part * matched) + 1 -',
       },
       'spread-begins-at-its-middle': {
-        file: operation('pace'),
+        file: operation('operation-run'),
         text: 'const part = (now - (movingAt ?? now)) / spreadMs;',
         by: 'const part = (now - (movingAt ?? now)) / spreadMs + 0.5;',
       },
       'spread-takes-twice-its-time': {
         faults: 'topicOff',
-        file: operation('pace'),
+        file: operation('operation-run'),
         text: 'if (part >= 1) return allowed;',
         by: 'if (part >= 3) return allowed;\n    if (part >= 0.5) return 0;',
       },

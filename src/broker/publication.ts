@@ -14,7 +14,7 @@ import type { CallOutcome } from '../core/verdict.ts';
 import { clearTimeout, monotonicNow, setImmediate, setTimeout, type Timer } from '../runtime/time.ts';
 
 /** Properties and body of a message, as all protocols send them. */
-export interface BrokerMessage {
+interface BrokerMessage {
   /** `webhook-id`: the receiver's idempotency key */
   readonly id: string;
   readonly body: Buffer;

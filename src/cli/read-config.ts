@@ -1,7 +1,7 @@
 // Reads the configuration of a command, and says what is wrong with it.
 
-import { type ConfigProblem, formatProblem } from '../config/parse.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
+import { type ConfigProblem, formatProblem } from '../config/parse.ts';
 import { Exit } from './exit.ts';
 
 /** `flags`: by option name; `file`: of -c. Throws Exit with every problem, one per line, in the form that

@@ -16,13 +16,13 @@ import {
   visit,
 } from 'yaml';
 import { messageOf } from '../core/errors.ts';
-import type { ConfigProblem, Given } from './parse.ts';
 import { options } from './options.ts';
+import type { ConfigProblem, Given } from './parse.ts';
 
 /** Characters. A longer file is not a configuration file. */
 const configFileCharsMax = 1024 * 1024;
 
-export interface FoundFile {
+interface FoundFile {
   /** absolute */
   readonly path: string;
   /** the path in messages, as the user gave it */

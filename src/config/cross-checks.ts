@@ -5,17 +5,17 @@ import ipaddr from 'ipaddr.js';
 import { isMailAddress, parseAlertHook } from '../core/alert-receiver.ts';
 import { parseBroker } from '../core/broker.ts';
 import { readZone } from '../core/calendar.ts';
-import { leastDescriptors } from './open-files.ts';
 import type { Parsed } from '../core/duration.ts';
 import { parseRange } from '../core/egress-policy.ts';
 import { limits } from '../core/limits.ts';
 import { scopes } from '../core/token.ts';
 import { parseRedisUrl, uncheckedSentence } from '../core/url/redis-url.ts';
 import { parseMysqlUrl, parsePublicUrl, parseSmtpUrl } from '../core/url/server-url.ts';
-import type { ConfigProblem } from './parse.ts';
+import { leastDescriptors } from './open-files.ts';
 import { type Config, compatPortOptions, compatPortsOf, fitsJournal, type OptionName } from './options.ts';
+import type { ConfigProblem } from './parse.ts';
 
-export interface Machine {
+interface Machine {
   /** open files that one process may have; null when unknown */
   readonly openFilesMax: number | null;
 }

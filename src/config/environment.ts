@@ -7,8 +7,8 @@
 import { readFileSync } from 'node:fs';
 import { messageOf } from '../core/errors.ts';
 import { unknownName } from '../core/suggest.ts';
-import type { ConfigProblem, Given } from './parse.ts';
 import type { Option } from './options.ts';
+import type { ConfigProblem, Given } from './parse.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 

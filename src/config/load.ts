@@ -3,12 +3,10 @@
 
 import { unknownName } from '../core/suggest.ts';
 import { findConfigFile, isGroup, readConfigFile } from './config-file.ts';
-import type { Origins } from './cross-checks.ts';
-import { crossCheck } from './cross-checks.ts';
+import { crossCheck, type Origins } from './cross-checks.ts';
 import { readEnvironment } from './environment.ts';
 import { openFilesMax } from './open-files.ts';
-import type { Config, Option } from './options.ts';
-import { defaultOf, options } from './options.ts';
+import { type Config, defaultOf, type Option, options } from './options.ts';
 import { type ConfigProblem, type Given, parseValue } from './parse.ts';
 
 export interface ConfigInput {

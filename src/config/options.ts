@@ -6,16 +6,7 @@ import { join } from 'node:path';
 import type { JournalMode } from '../core/durability.ts';
 import { limits } from '../core/limits.ts';
 
-export type OptionKind =
-  | 'text'
-  | 'path'
-  | 'port'
-  | 'count'
-  | 'bytes'
-  | 'duration'
-  | 'boolean'
-  | 'list'
-  | 'choice';
+type OptionKind = 'text' | 'path' | 'port' | 'count' | 'bytes' | 'duration' | 'boolean' | 'list' | 'choice';
 
 export interface Option<T = unknown> {
   readonly kind: OptionKind;

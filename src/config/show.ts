@@ -4,8 +4,7 @@
 import { formatDuration } from '../core/duration.ts';
 import type { Origins } from './cross-checks.ts';
 import { variableOf } from './environment.ts';
-import type { Config, Option, OptionName } from './options.ts';
-import { options } from './options.ts';
+import { type Config, type Option, type OptionName, options } from './options.ts';
 import { formatBytes, type Given } from './parse.ts';
 
 const declared = Object.entries(options) as [OptionName, Option][];

@@ -7,7 +7,7 @@ import type { ReservedJob } from './job.ts';
 import { namedMembers } from './json-text.ts';
 import type { Topic } from './topic/topic.ts';
 
-export interface CallbackRequest {
+interface CallbackRequest {
   /** with the query */
   readonly path: string;
   /** the bytes that are sent and signed; empty for a GET */

@@ -17,7 +17,7 @@ import ipaddr from 'ipaddr.js';
 import { type Parsed, wrong } from './duration.ts';
 
 // Addresses and ranges are compared as bytes, never as text: one address has many spellings.
-export type Address = ipaddr.IPv4 | ipaddr.IPv6;
+type Address = ipaddr.IPv4 | ipaddr.IPv6;
 export type Range = readonly [Address, number];
 
 /** "10.0.0.0/8", "fd00::/8", or one address. IPv4 needs four decimal parts: other software reads "10/8" as

@@ -115,7 +115,7 @@ export const isEnded = ({ state }: Pick<JobRow, 'state'>): boolean => ended.has(
 
 /** Below 0: a is lower; 0: both are the same change. A found change has the number of its version: of several
  *  such reads the latest has the most failures, or the latest time. */
-export function compareStanding(a: Standing, b: Standing): number {
+function compareStanding(a: Standing, b: Standing): number {
   return (
     a.version - b.version ||
     Number(isEnded(a)) - Number(isEnded(b)) ||

@@ -2,8 +2,8 @@
 // so that it survives its process, a reload and a closed browser. Plain JSON, because it passes the socket of
 // the embedded registry.
 
-import type { DeadMarks } from './survey.ts';
 import type { JobState, Moment, Version } from './job.ts';
+import type { DeadMarks } from './survey.ts';
 
 /** requeue, purge: dead letters · cancel: live jobs · run: delayed jobs · reschedule: delayed or ready
  *  jobs · clear: jobs in any state · restore: jobs that the journal has and the store lacks */
@@ -25,7 +25,7 @@ export type OverdueChoice = (typeof overdueChoices)[number];
 
 /** stopped: by an operator · failed: by a defect; moved jobs stay moved */
 export const operationStates = ['not_started', 'running', 'stopped', 'finished', 'failed'] as const;
-export type OperationState = (typeof operationStates)[number];
+type OperationState = (typeof operationStates)[number];
 
 /** All members that are present must match. */
 export interface OperationFilter extends DeadMarks {

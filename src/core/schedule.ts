@@ -7,7 +7,7 @@ import { formatDuration, type Parsed, wrong } from './duration.ts';
 import { limits } from './limits.ts';
 import { tokenNamePattern } from './token.ts';
 
-export interface ScheduleTimes {
+interface ScheduleTimes {
   /** null: `everyMs` */
   readonly cron: string | null;
   /** null: `cron` */
@@ -19,7 +19,7 @@ export interface ScheduleTimes {
 }
 
 /** Times that a change replaced. */
-export interface EarlierTimes extends ScheduleTimes {
+interface EarlierTimes extends ScheduleTimes {
   readonly isPaused: boolean;
   /** of the jobs of their instants */
   readonly topic: string;

@@ -34,7 +34,7 @@ export interface ShardList {
 
 export const noShards: ShardList = { number: 0, shards: [], earlier: [] };
 
-export interface Places {
+interface Places {
   /** shard for an id that is stored nowhere; null = no shard accepts new ids */
   readonly home: string | null;
   /** other shards that may hold the id because of an earlier list; newest list first */

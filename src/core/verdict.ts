@@ -13,10 +13,10 @@ import {
   evaluateRule,
   parseAgainAfter,
   parseRule,
-  readsBody,
   ReplyFacts,
   type ReplyView,
   type Rule,
+  readsBody,
   waitOf,
 } from './rule/reply-rule.ts';
 import type { Topic } from './topic/topic.ts';
@@ -70,7 +70,7 @@ export interface Failure {
 }
 
 /** A snooze: the attempt has no result and does not count, and the job waits. */
-export interface Again {
+interface Again {
   readonly outcome: 'again';
   readonly delayMs: number;
   readonly by: 'dq-again' | 'againIf' | 'release';

@@ -1,9 +1,9 @@
 // Runs the checks of `dq doctor` in their order. Leaves no change. An exception in one check is a finding;
 // the other checks go on.
 
-import { type ConfigProblem, formatProblem } from '../config/parse.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { options } from '../config/options.ts';
+import { type ConfigProblem, formatProblem } from '../config/parse.ts';
 import { messageOf } from '../core/errors.ts';
 import { type CheckName, type Finding, findingsOf } from '../core/finding.ts';
 import { wallNow } from '../runtime/time.ts';

@@ -11,17 +11,17 @@ import { parseMysqlUrl, placeOf } from '../core/url/server-url.ts';
 import { existingCipher, keyFileWarning } from '../registry/sql/keys/registry-key.ts';
 import { kyselyOverMysql } from '../registry/sql/mysql/mysql-engine.ts';
 import { MysqlConnections } from '../registry/sql/mysql/mysql-pool.ts';
+import { findRegistryId } from '../registry/sql/registry-engine.ts';
 import { checkSchema } from '../registry/sql/schema/migrate.ts';
 import { mysqlSchema } from '../registry/sql/schema/mysql-schema.ts';
 import type { RegistrySchema } from '../registry/sql/schema/registry-schema.ts';
-import { findRegistryId } from '../registry/sql/registry-engine.ts';
 import { monotonicNow, wallNow } from '../runtime/time.ts';
 import { checkClockOf, checkPacket, wantsJournal } from './journal.ts';
 
 type Db = Kysely<RegistrySchema>;
 const finding = findingsOf('mysql');
 
-export interface MysqlFindings {
+interface MysqlFindings {
   readonly findings: readonly Finding[];
   /** false = MySQL is unavailable and everything else unknown */
   readonly isReached: boolean;

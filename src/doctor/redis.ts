@@ -12,7 +12,6 @@ import { redisAddress } from '../core/url/redis-url.ts';
 import { askAndForget, openDatabase } from '../runtime/database.ts';
 import { monotonicNow } from '../runtime/time.ts';
 import { within } from '../runtime/timeout.ts';
-import { clocksOf, ClockWarnings } from '../store/redis/client/server-watch.ts';
 import {
   beginToConnect,
   type Client,
@@ -22,6 +21,7 @@ import {
 } from '../store/redis/client/connection.ts';
 import { readSettings, redisDurabilityOf, settingNames } from '../store/redis/client/durability.ts';
 import { rightsOf } from '../store/redis/client/rights.ts';
+import { ClockWarnings, clocksOf } from '../store/redis/client/server-watch.ts';
 import { ofAnotherRegistry, prefixOf, readMarker } from '../store/redis/scripts/keys.ts';
 import { whyTooOld } from '../store/redis/shard/shard-servers.ts';
 import { checkClockOf } from './journal.ts';

@@ -129,7 +129,7 @@ function decoded(part: string): string {
   }
 }
 
-export interface HookRequest {
+interface HookRequest {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;

@@ -12,7 +12,7 @@ import { printable } from '../runtime/printable-text.ts';
 import { mailLimits } from './limits.ts';
 
 /** The daemon that writes, named at the end of each mail. */
-export interface Daemon {
+interface Daemon {
   readonly host: string;
   readonly version: string;
   /** console.publicUrl; '' = not set */

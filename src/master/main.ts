@@ -16,16 +16,16 @@ import { printable } from '../runtime/printable-text.ts';
 import { type SecondTicker, ticker } from '../runtime/second-ticker.ts';
 import { StartRejected } from '../runtime/service.ts';
 import { randomBytes } from '../runtime/time.ts';
-import { loadExposition } from '../telemetry/metric-tally.ts';
 import type { Log, OpenLog } from '../telemetry/log.ts';
+import { loadExposition } from '../telemetry/metric-tally.ts';
 import { SwitchedLog } from '../telemetry/open-log.ts';
 import { ControlCommands } from './control/control-commands.ts';
+import type { CompatAddresses } from './control/control-protocol.ts';
 import { ControlSocket } from './control/control-socket.ts';
 import { ServiceManager } from './control/service-manager.ts';
 import { DataDirectory } from './data/data-directory.ts';
 import { type CodeOnDisk, describeState, type ReadConfig, type ReadFacts, whyRestart } from './reload.ts';
 import { Signals } from './signals.ts';
-import type { CompatAddresses } from './control/control-protocol.ts';
 import { masterTitle } from './workers/process-table.ts';
 import { exitCrashLoop, type Outcome, Supervisor } from './workers/supervisor.ts';
 

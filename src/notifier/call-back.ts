@@ -315,7 +315,7 @@ function decoderFor(contentType: string | null): TextDecoder | null {
   }
 }
 
-export interface CallOptions {
+interface CallOptions {
   readonly topic: Topic;
   readonly origin: string;
   /** path and query of the callback URL */

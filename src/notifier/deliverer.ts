@@ -4,6 +4,7 @@
 
 import { hostname } from 'node:os';
 import type { Brokers } from '../broker/brokers.ts';
+import { brokerMessageOf } from '../broker/publication.ts';
 import { type Clock, createClock } from '../core/calendar.ts';
 import { messageOf } from '../core/errors.ts';
 import { deadlineOf, optionsIn, withAgain, withOptions } from '../core/extension.ts';
@@ -20,14 +21,13 @@ import {
   waitAfter,
   withAgainLimit,
 } from '../core/verdict.ts';
-import type { CallFacts } from '../process/senders.ts';
 import type { RoleContext } from '../process/role.ts';
+import type { CallFacts } from '../process/senders.ts';
 import { printableExcerpt } from '../runtime/printable-text.ts';
 import { monotonicNow, random, setImmediate } from '../runtime/time.ts';
 import { outcomeOf } from '../use-cases/outcome-jobs.ts';
 import { failureDetail } from './attempt-detail.ts';
 import type { AttemptFeed } from './attempt-feed.ts';
-import { brokerMessageOf } from '../broker/publication.ts';
 import { Call, type CallEnd, callRequestOf, type OnEnd } from './call-back.ts';
 import type { RunningCall } from './call-budget.ts';
 import type { Capacity } from './capacity.ts';

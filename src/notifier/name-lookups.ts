@@ -27,7 +27,7 @@ import { clearTimeout, monotonicNow, setTimeout, type Timer } from '../runtime/t
 import { notifierLimits } from './limits.ts';
 import type { NameProbe } from './name-probe.ts';
 
-export type Found = (error: NodeJS.ErrnoException | null, addresses: readonly LookupAddress[]) => void;
+type Found = (error: NodeJS.ErrnoException | null, addresses: readonly LookupAddress[]) => void;
 
 /** The look-up that a call waits for. */
 export interface PendingLookup {

@@ -61,7 +61,7 @@ export interface SlowDown {
 }
 
 /** An attempt that has ended. */
-export interface Judged {
+interface Judged {
   /** null for a success */
   readonly reason: AttemptReason | null;
   /** HTTP status; null without a reply */

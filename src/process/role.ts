@@ -3,8 +3,8 @@
 
 import type { AddressInfo, Socket } from 'node:net';
 import type { Config } from '../config/options.ts';
-import type { Change } from '../core/job-change.ts';
 import type { Owner } from '../core/job.ts';
+import type { Change } from '../core/job-change.ts';
 import type { StatName } from '../core/series.ts';
 import type { JobStore, Store } from '../ports/job-store.ts';
 import type { JournalDb } from '../ports/journal.ts';

@@ -9,10 +9,10 @@ import { ticker } from '../runtime/second-ticker.ts';
 import { StartImpossible } from '../runtime/service.ts';
 import { monotonicNow, setTimeout } from '../runtime/time.ts';
 import { afterRunning } from '../runtime/timeout.ts';
-import { titleOf } from './role.ts';
 import { processLimits } from './limits.ts';
 import type { DrainCause, Init, ToWorker } from './messages.ts';
 import { type OwnProcess, ownProcess, type WorkerChannel } from './own-process.ts';
+import { titleOf } from './role.ts';
 
 /** A role with its connections, built by compose.ts from an init message. */
 export interface Composed {

@@ -9,10 +9,10 @@
 // Rejected: ADDRCONFIG alone, which Node sets for its own look-ups. It hides 127.0.0.1 on machines that have
 // IPv6 addresses only, and ::1 on the others. An address without a route fails at once and costs no time.
 
-import { ADDRCONFIG, lookup as lookupBySystem, type LookupAddress } from 'node:dns';
+import { ADDRCONFIG, type LookupAddress, lookup as lookupBySystem } from 'node:dns';
 import { connect as connectTcp, isIP, isIPv6, type Socket } from 'node:net';
 import { Duplex } from 'node:stream';
-import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'node:tls';
+import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { runtimeLimits } from './limits.ts';
 import { clearTimeout, monotonicNow, setTimeout, type Timer } from './time.ts';
 
@@ -51,7 +51,7 @@ export interface DialOptions {
 /** Called once, never within dial(). The socket has no listeners. */
 type OnDialed = (...result: [error: Error, socket: null] | [error: null, socket: Socket]) => void;
 
-export interface OpenDial {
+interface OpenDial {
   /** Ends the dial with this error; nothing after its end. */
   cancel(error: Error): void;
 }

@@ -14,7 +14,7 @@ export interface Exchanged {
   readonly at: number | null;
 }
 
-export interface Exchange {
+interface Exchange {
   /** default: GET */
   readonly method?: string;
   readonly headers?: Readonly<Record<string, string>>;

@@ -12,7 +12,7 @@ import type { Service } from './service.ts';
 import { clearTimeout, monotonicNow, setImmediate, setTimeout } from './time.ts';
 import { orAfter } from './timeout.ts';
 
-export interface LoopOptions {
+interface LoopOptions {
   /** One piece of work; returns the sleep after it (ms; 0 = continue after pending events). */
   readonly step: () => Promise<number>;
   /** Called for every exception of a step; the loop then waits failureWaitMs. */
@@ -102,7 +102,7 @@ function sleepAtMost(waitMs: number, done: () => void): () => void {
 
 /** A step for work that is rarer than the turns of a loop (at least one a second): `work` begins once per
  *  `everyMs`, up to beatSlackMs early, even when it rejects. `first`: at the first turn, or everyMs later. */
-export function onceIn(
+function onceIn(
   everyMs: number,
   work: () => Promise<void>,
   first: 'at once' | 'later' = 'at once',

@@ -10,7 +10,7 @@ export interface Service {
 }
 
 /** How much time the end has. */
-export interface Ending {
+interface Ending {
   readonly deadlineMs: number;
   /** The whole daemon ends, and the workers that this process outlives have exited. */
   readonly isLast: boolean;

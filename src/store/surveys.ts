@@ -1,8 +1,8 @@
 // What the surveys of both stores share. They must not delay other calls: one at a time, few waiting, and a
 // rest after each step. Groups of dead letters keep no dead letter.
 
-import { type DeadSelection, fitsMarks } from '../core/survey.ts';
 import type { AttemptRecord, BuryReason } from '../core/job.ts';
+import { type DeadSelection, fitsMarks } from '../core/survey.ts';
 import type { DeadGroup, DeadGroups } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
 import { monotonicNow, sleep } from '../runtime/time.ts';

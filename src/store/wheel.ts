@@ -28,7 +28,7 @@ export interface ReadyTopic {
   readonly ready: number;
 }
 
-export interface Deal {
+interface Deal {
   readonly priority: Priority;
   readonly topic: string;
 }

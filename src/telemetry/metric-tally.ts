@@ -8,8 +8,8 @@ import {
   type Declaration,
   declarationOf,
   knownSeries,
-  metricDeclarations,
   type MetricName,
+  metricDeclarations,
 } from './metric-declarations.ts';
 import type { MetricReport } from './metrics.ts';
 
@@ -115,7 +115,7 @@ export class MetricTally {
   }
 }
 
-export interface TalliedFamily {
+interface TalliedFamily {
   readonly name: string;
   readonly help: string;
   readonly type: Declaration['type'];

@@ -12,8 +12,8 @@ import { messageOf, wordsOf } from '../core/errors.ts';
 import { wallNow } from '../runtime/time.ts';
 import { telemetryLimits } from './limits.ts';
 import { LineAppender } from './line-appender.ts';
-import { formatLine, formatReadable, headOf } from './log-line.ts';
 import type { Log, LogFields, OpenLog } from './log.ts';
+import { formatLine, formatReadable, headOf } from './log-line.ts';
 
 export interface LogOptions {
   readonly config: Pick<

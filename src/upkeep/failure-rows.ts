@@ -12,8 +12,8 @@ import { reaches } from '../core/token.ts';
 import type { FailingNews } from '../process/messages.ts';
 import type { Questions } from '../process/questions.ts';
 import type { RoleContext } from '../process/role.ts';
-import { Agent } from '../runtime/loop.ts';
 import { orIfMissing, writeDurably } from '../runtime/files.ts';
+import { Agent } from '../runtime/loop.ts';
 import { upkeepLimits } from './limits.ts';
 import type { LivingProcesses } from './living-processes.ts';
 

@@ -3,9 +3,9 @@
 // incident of a crash loop that the master reports no more, and of a daemon that gave up. Changes nothing in
 // the store.
 
+import { heldText } from '../core/capacity-reasons.ts';
 import { formatDuration } from '../core/duration.ts';
 import { messageOf } from '../core/errors.ts';
-import { heldText } from '../core/capacity-reasons.ts';
 import { givenUp, givenUpDetail } from '../core/incident.ts';
 import type { Counts, StoreAdmin, StoreHealth, StoreServer } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';

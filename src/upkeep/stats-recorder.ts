@@ -7,8 +7,8 @@
 import { messageOf } from '../core/errors.ts';
 import type { Registry, StatDelta } from '../ports/registry.ts';
 import { StoreError } from '../ports/store-error.ts';
-import type { StatFiles } from '../process/stat-files.ts';
 import { StatBuffer } from '../process/senders.ts';
+import type { StatFiles } from '../process/stat-files.ts';
 import { Agent } from '../runtime/loop.ts';
 import { monotonicNow } from '../runtime/time.ts';
 import { within } from '../runtime/timeout.ts';

@@ -9,6 +9,7 @@
 
 import { formatInstant } from '../core/duration.ts';
 import { DqError, messageOf } from '../core/errors.ts';
+import { tickId } from '../core/job-id.ts';
 import { limits } from '../core/limits.ts';
 import { inBatches } from '../core/lists.ts';
 import {
@@ -19,7 +20,6 @@ import {
   type TickEnd,
   type TickPlan,
 } from '../core/schedule.ts';
-import { tickId } from '../core/job-id.ts';
 import type { PushJob } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
 import type { RoleContext } from '../process/role.ts';

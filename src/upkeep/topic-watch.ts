@@ -4,6 +4,7 @@
 // nothing to call there. Nothing is judged while the topics are unknown, nor a topic that is unreadable. With
 // `standby` only the instance that leads has such incidents.
 
+import { heldText } from '../core/capacity-reasons.ts';
 import { formatDuration, formatInstant } from '../core/duration.ts';
 import {
   type EndpointPart,
@@ -12,7 +13,6 @@ import {
   originOf,
   type TopicFailures,
 } from '../core/endpoint.ts';
-import { heldText } from '../core/capacity-reasons.ts';
 import type { Incident } from '../core/incident.ts';
 import { failureWords } from '../core/job.ts';
 import { grouped } from '../core/lists.ts';

@@ -12,9 +12,9 @@ import {
   nextTick,
   readCron,
   readEvery,
-  scheduleNamePattern,
   type ScheduleRecord,
   type StoredSchedule,
+  scheduleNamePattern,
 } from '../core/schedule.ts';
 import type { PlainTopic } from '../core/topic/topic.ts';
 import type { Registry } from '../ports/registry.ts';

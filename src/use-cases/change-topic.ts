@@ -26,7 +26,7 @@ import { StoreError } from '../ports/store-error.ts';
 import { useCaseLimits } from './limits.ts';
 
 /** Throws where the caller has no rights to a topic that onDone or onDead is to name. */
-export type MayName = (topic: string, field: OutcomeField) => void;
+type MayName = (topic: string, field: OutcomeField) => void;
 
 /** Rejects with topic_exists. */
 export async function createTopic(

@@ -3,8 +3,8 @@
 
 import { formatInstant } from '../core/duration.ts';
 import { DqError, invalidField } from '../core/errors.ts';
-import { refusesId } from '../core/job-id.ts';
 import type { EndedJob, FoundJob, JobKey, JobSnapshot } from '../core/job.ts';
+import { refusesId } from '../core/job-id.ts';
 import { topicNamePattern } from '../core/topic/fields.ts';
 import type { JobStore, SearchFilter, Store } from '../ports/job-store.ts';
 import type { TopicBook } from '../registry/topic-book.ts';
@@ -59,8 +59,8 @@ export function jobHead(job: JobSnapshot | EndedJob | FoundJob) {
 
 type Jobs = Pick<JobStore, 'search'>;
 
-/** The first job of a filter, where one call of the store may read only jobs that do not match. null: there
- *  is none, or it lies behind firstFoundPages pages without one. Rejects with StoreError. */
+/** The first job of a filter, where one call of the store may read only jobs that do not match. null: no job
+ *  matches, or it lies behind firstFoundPages pages without one. Rejects with StoreError. */
 export async function firstFound(
   jobs: Jobs,
   filter: SearchFilter,

@@ -10,7 +10,7 @@ import { turn } from '../runtime/time.ts';
 import { isUnreadable, topicNotFound, topicUnreadable } from './change-topic.ts';
 import { useCaseLimits } from './limits.ts';
 
-export interface TopicFilter {
+interface TopicFilter {
   /** part of name, title or owner; ignores case; undefined = any */
   readonly search: string | undefined;
   /** exact; undefined = any */

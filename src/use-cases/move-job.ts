@@ -6,8 +6,7 @@
 import { DqError, restoring } from '../core/errors.ts';
 import type { JobState, VersionedKey } from '../core/job.ts';
 import type { EditItem, JobStore, OtherVersion, Reversioned, When } from '../ports/job-store.ts';
-import type { StoreFailure } from '../ports/store-error.ts';
-import { storeFailed } from '../ports/store-error.ts';
+import { type StoreFailure, storeFailed } from '../ports/store-error.ts';
 
 export interface MovedJob extends Reversioned {
   readonly state: JobState;

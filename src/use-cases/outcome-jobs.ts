@@ -19,7 +19,7 @@ import { failureCodeOf, StoreError, type StoreFailure } from '../ports/store-err
 import { findTopic } from './change-topic.ts';
 
 /** How a job ended. */
-export interface End {
+interface End {
   /** null: delivered */
   readonly reason: BuryReason | null;
   /** attempts that were made */

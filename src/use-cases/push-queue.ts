@@ -22,7 +22,7 @@ export interface PushTicket {
 
 /** Returns the next push of a batch, or null at the end. Called as late as possible, so the current topic
  *  decides. */
-export type NextPush = () => PushTicket | null;
+type NextPush = () => PushTicket | null;
 
 export class PushQueue {
   readonly #store: Pick<JobStore, 'push'>;

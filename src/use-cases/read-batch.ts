@@ -128,8 +128,7 @@ function readItem(
 }
 
 /** What an edit gives; absent: it stays. */
-export interface EditRequest
-  extends Pick<PushRequest, 'delay' | 'at' | 'maxAttempts' | 'backoff' | 'deadline'> {
+interface EditRequest extends Pick<PushRequest, 'delay' | 'at' | 'maxAttempts' | 'backoff' | 'deadline'> {
   readonly body: Buffer | undefined;
   readonly contentType: string | undefined;
   readonly requeue: boolean;

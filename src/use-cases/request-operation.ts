@@ -16,7 +16,7 @@ export type RequestedOperation = Pick<
 > &
   Pick<OperationWork, 'ids' | 'versions'>;
 
-export interface DraftedOperation {
+interface DraftedOperation {
   readonly record: OperationRecord;
   readonly work: OperationWork;
 }

@@ -3,7 +3,6 @@
 // file differ, this one must be the easier to judge. Each method is one atomic step, because none awaits.
 // model-store.ts adds the port; mutants/ replaces single methods, so they are small.
 
-import { type DeadSelection, hasMarks, horizonEndsMs } from '../../src/core/survey.ts';
 import { optionsIn, pushedExtension, withAgainOf } from '../../src/core/extension.ts';
 import {
   type AttemptRecord,
@@ -16,12 +15,12 @@ import {
   type JobSnapshot,
   type JobState,
   jobStates,
-  lastAttemptOf,
   type Lease,
+  lastAttemptOf,
   type Moment,
   type Owner,
-  priorities,
   type Priority,
+  priorities,
   pullOwner,
   type ReservedJob,
   type Token,
@@ -29,6 +28,7 @@ import {
   type VersionedKey,
 } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
+import { type DeadSelection, hasMarks, horizonEndsMs } from '../../src/core/survey.ts';
 import type * as port from '../../src/ports/job-store.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { dealTickets, type ReadyRings } from '../support/deal-tickets.ts';

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
-import { type JobRow, mergeRows, type PushedParts, rowOf as changedRow } from '../../src/core/job-change.ts';
+import { rowOf as changedRow, type JobRow, mergeRows, type PushedParts } from '../../src/core/job-change.ts';
 import { placesOf, withShard } from '../../src/core/shard-list.ts';
 import { journaled } from '../../src/journal/record/journaled-store.ts';
 import { editOf, examined, farOffMs, jobOf, newContent, type Trial } from '../conformance/trial.ts';

@@ -2,8 +2,8 @@
 // the first call on. Full disks under a whole store are in test/fault/store-full-disk.test.ts.
 
 import { expect, it, onTestFinished } from 'vitest';
-import { limits } from '../../src/core/limits.ts';
 import { tickId } from '../../src/core/job-id.ts';
+import { limits } from '../../src/core/limits.ts';
 import { type EngineOptions, type EngineSpace, openEngine } from '../../src/store/sqlite/engine/engine.ts';
 import { sqliteLimits } from '../../src/store/sqlite/limits.ts';
 import { attemptOf, jobOf, leaseOf, request } from '../conformance/trial.ts';

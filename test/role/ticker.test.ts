@@ -3,8 +3,8 @@
 // rule of the simulated worlds (test/sim/ticks.ts).
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { JobKey } from '../../src/core/job.ts';
-import type { ScheduleRecord } from '../../src/core/schedule.ts';
 import { tickId } from '../../src/core/job-id.ts';
+import type { ScheduleRecord } from '../../src/core/schedule.ts';
 import type { Registry } from '../../src/ports/registry.ts';
 import { StoreError } from '../../src/ports/store-error.ts';
 import { upkeepLimits } from '../../src/upkeep/limits.ts';

@@ -10,8 +10,8 @@ import {
   type ReservedJob,
   type VersionedKey,
 } from '../../src/core/job.ts';
-import { limits } from '../../src/core/limits.ts';
 import { isTickId } from '../../src/core/job-id.ts';
+import { limits } from '../../src/core/limits.ts';
 import type { Topic } from '../../src/core/topic/topic.ts';
 import type {
   CancelOutcome,

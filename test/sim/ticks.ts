@@ -1,8 +1,8 @@
 // Follows the schedules of a world, as the registry stores them, and the jobs that their instants become. It
 // holds the rules of the manual on them (schedules.md).
 
-import type { ScheduleRecord, TickEnd } from '../../src/core/schedule.ts';
 import { isTickId, tickId } from '../../src/core/job-id.ts';
+import type { ScheduleRecord, TickEnd } from '../../src/core/schedule.ts';
 import type { Judge } from './judge.ts';
 import { type Entry, seconds } from './ledger.ts';
 import type { Ledgers } from './ledgers.ts';

@@ -1,8 +1,8 @@
 // Questions of servers to the processes of a role: one reply for all, also where one is silent.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { masterLimits } from '../../src/master/limits.ts';
-import { AskRelay } from '../../src/master/workers/worker-relay.ts';
 import type { WorkerProcess } from '../../src/master/workers/worker-process.ts';
+import { AskRelay } from '../../src/master/workers/worker-relay.ts';
 import type { ToWorker } from '../../src/process/messages.ts';
 
 function worker(title: string) {

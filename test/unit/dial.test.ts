@@ -5,10 +5,10 @@ import { type AddressInfo, connect as connectTcp, createServer, Socket } from 'n
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
 import {
   answeringAddress,
-  dial,
   DialedStream,
   type DialFailure,
   type DialOptions,
+  dial,
   findBy,
   inTurns,
   openSocket,

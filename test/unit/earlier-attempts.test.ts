@@ -1,7 +1,7 @@
 // Tests which attempts of a job are from before its last requeue.
 import { expect, it } from 'vitest';
-import { hasMarks } from '../../src/core/survey.ts';
 import { type AttemptRecord, attemptsBeforeRequeue, firstDueAt } from '../../src/core/job.ts';
+import { hasMarks } from '../../src/core/survey.ts';
 
 const failed = (attempt: number): AttemptRecord => ({
   ...{ attempt, startedAt: 0, durationMs: 1, outcome: 'failed', reason: 'status', status: 500 },

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { notifierLimits } from '../../src/notifier/limits.ts';
 import { ReplyHeads } from '../../src/notifier/callback-client.ts';
+import { notifierLimits } from '../../src/notifier/limits.ts';
 
 /** What undici gets of these chunks. */
 function passed(chunks: readonly string[]): string {

@@ -3,9 +3,9 @@
 import { Cron } from 'croner';
 import { describe, expect, it } from 'vitest';
 import { readZone } from '../../src/core/calendar.ts';
+import { tickId } from '../../src/core/job-id.ts';
 import { limits } from '../../src/core/limits.ts';
 import { lastTick, misplacedTick, nextTick, nextTicks, planTick, readCron } from '../../src/core/schedule.ts';
-import { tickId } from '../../src/core/job-id.ts';
 import { texts, words } from '../support/words.ts';
 
 const second = 1_000;

@@ -10,8 +10,8 @@ import {
   type AttemptRecord,
   attemptsBeforeRequeue,
   type EndedJob,
-  firstDueAt,
   type FoundJob,
+  firstDueAt,
   type JobSnapshot,
 } from '../../core/job.ts';
 import type { Why } from '../../core/job-why.ts';

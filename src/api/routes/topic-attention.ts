@@ -7,9 +7,9 @@
 import { contractLimits } from '../../contract/api/limits.ts';
 import { attentionReasons, type TopicAttentionJson } from '../../contract/api/stats.ts';
 import { formatTarget } from '../../core/broker.ts';
+import type { HeldTopic } from '../../core/capacity-reasons.ts';
 import { formatInstantOrNull } from '../../core/duration.ts';
 import { lastFailureAt, mergeFailures, notCalled, type TopicFailures } from '../../core/endpoint.ts';
-import type { HeldTopic } from '../../core/capacity-reasons.ts';
 import type { FoundJob, JobState } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import { First } from '../../core/lists.ts';
@@ -24,8 +24,8 @@ import {
 import type { Questions } from '../../process/questions.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { turn } from '../../runtime/time.ts';
-import { useCaseLimits } from '../../use-cases/limits.ts';
 import { firstFound, oldestDue } from '../../use-cases/find-job.ts';
+import { useCaseLimits } from '../../use-cases/limits.ts';
 import { isFailing } from './attempt-routes.ts';
 import { whyHeld } from './held-topics.ts';
 import { JobFactsReader, type ManyLeases, manyLeases, NotifierAnswers } from './job-facts.ts';

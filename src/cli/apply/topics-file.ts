@@ -4,8 +4,8 @@
 
 import { Value } from 'typebox/value';
 import { isAlias, isMap, isScalar, isSeq, type Node, type Pair, visit } from 'yaml';
-import type { ConfigProblem } from '../../config/parse.ts';
 import { parseYaml, type YamlText } from '../../config/config-file.ts';
+import type { ConfigProblem } from '../../config/parse.ts';
 import { ScheduleInput as ScheduleBody } from '../../contract/api/schedule.ts';
 import { DqError, type FieldError } from '../../core/errors.ts';
 import type { ScheduleRecord } from '../../core/schedule.ts';

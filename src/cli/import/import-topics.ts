@@ -2,8 +2,8 @@
 // settings is reported, or replaced where the caller wants it.
 
 import { anyPolicy } from '../../core/topic/field-kinds.ts';
-import { topicOfForeign } from '../../core/topic/topic.ts';
 import { parseTopicInput } from '../../core/topic/settings.ts';
+import { topicOfForeign } from '../../core/topic/topic.ts';
 import { type ApiClient, ApiRefusal, sentenceOf } from '../daemon/api-client.ts';
 import type { SourceTopic } from './source.ts';
 

@@ -8,9 +8,9 @@
 // TypeBox stays out of the console's bundle.
 
 import { type Static, type TSchema, type TSchemaOptions, Type } from 'typebox';
-import { statusFilterPattern } from '../../core/survey.ts';
 import { catalogue } from '../../core/errors.ts';
 import { attemptReasons, buryReasons, jobStates } from '../../core/job.ts';
+import { statusFilterPattern } from '../../core/survey.ts';
 import { contractLimits } from './limits.ts';
 
 type Frozen<T> = T extends readonly (infer Item)[]

@@ -4,7 +4,7 @@
 // members named like indexes ("0", "12") first in an object, so `===` cannot see their place in the reply.
 
 /** An array in PHP: a JSON list or object. */
-export type Container = readonly unknown[] | Readonly<Record<string, unknown>>;
+type Container = readonly unknown[] | Readonly<Record<string, unknown>>;
 
 export function isContainer(value: unknown): value is Container {
   return typeof value === 'object' && value !== null;

@@ -14,7 +14,7 @@ import { requirePull, topicNotFound } from '../../use-cases/change-topic.ts';
 import type { LeaseOutcome, PulledLeases } from './pulled-leases.ts';
 import type { PulledJob } from './puller.ts';
 
-export type MayTouch = (topic: string) => boolean;
+type MayTouch = (topic: string) => boolean;
 
 /** What a lease became. `code`: why the call did not apply; absent: done. `leaseUntil`: of an extended one,
  *  RFC 3339. */
@@ -23,7 +23,7 @@ export interface LeaseResult {
   readonly leaseUntil?: string;
 }
 
-export interface NackInput {
+interface NackInput {
   /** duration; undefined: the backoff of the topic */
   readonly delay: unknown;
   readonly reason: string;

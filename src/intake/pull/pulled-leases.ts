@@ -17,14 +17,14 @@ import {
 } from '../../core/verdict.ts';
 import type { BuryItem, ExtendOutcome, FinishOutcome, ShownLease } from '../../ports/job-store.ts';
 import { StoreError, type StoreFailure } from '../../ports/store-error.ts';
-import { CallFacts } from '../../process/senders.ts';
 import type { RoleContext } from '../../process/role.ts';
+import { CallFacts } from '../../process/senders.ts';
 import type { Service } from '../../runtime/service.ts';
 import { random } from '../../runtime/time.ts';
 import { endWithOutcomes } from '../../use-cases/outcome-jobs.ts';
 
 /** How the client ends an attempt that failed. */
-export interface Nack {
+interface Nack {
   /** to the next attempt; null: the topic's backoff */
   readonly delayMs: number | null;
   /** of the client, kept with the attempt; '' = none */

@@ -14,8 +14,7 @@ import { LayeredCapacities, type TopicCapacity } from '../../core/layered-capaci
 import { limits } from '../../core/limits.ts';
 import type { PlainTopic } from '../../core/topic/topic.ts';
 import type { Partition } from '../../ports/job-store.ts';
-import type { StoreFailure } from '../../ports/store-error.ts';
-import { storeFailed } from '../../ports/store-error.ts';
+import { type StoreFailure, storeFailed } from '../../ports/store-error.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';
 import { Loop } from '../../runtime/loop.ts';
@@ -47,7 +46,7 @@ export interface PulledJob {
 }
 
 /** A request under way. */
-export interface Pull {
+interface Pull {
   /** Rejects with unavailable: too many wait, or no store answers. */
   readonly jobs: Promise<readonly PulledJob[]>;
   /** The client has left, before `jobs` is settled: what it would get goes to others, or is released. */

@@ -41,7 +41,7 @@ export function segmentNameOf(fileName: string): SegmentName | null {
   };
 }
 
-export function headerOf({ instance, incarnation, segment, salt }: SegmentHeader): Buffer {
+function headerOf({ instance, incarnation, segment, salt }: SegmentHeader): Buffer {
   const bytes = Buffer.alloc(headerBytes);
   let at = bytes.write(magic);
   at = bytes.writeUInt16BE(format, at);

@@ -1,11 +1,9 @@
 // Sends a command to the running master over the control socket and reads its answers.
 // Invariant: files alone prove nothing: a record without an answering socket was left by a killed master.
 
-import type { Socket } from 'node:net';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { clearTimeout, setTimeout } from '../../runtime/time.ts';
-import type { MasterRecord } from '../data/run-record.ts';
-import { readMasterRecord } from '../data/run-record.ts';
+import { type MasterRecord, readMasterRecord } from '../data/run-record.ts';
 import { masterLimits } from '../limits.ts';
 import type { ControlAnswer, ControlRequest } from './control-protocol.ts';
 

@@ -3,8 +3,7 @@
 // Bounded: one request per connection, of one line.
 
 import { chmodSync, rmSync } from 'node:fs';
-import type { Server, Socket } from 'node:net';
-import { createServer } from 'node:net';
+import { createServer, type Server, type Socket } from 'node:net';
 import { masterLimits } from '../limits.ts';
 import type { ControlCommands } from './control-commands.ts';
 import type { ControlAnswer, ControlRequest } from './control-protocol.ts';

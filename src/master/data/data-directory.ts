@@ -15,13 +15,13 @@ import { sleep, wallNow } from '../../runtime/time.ts';
 import { masterLimits } from '../limits.ts';
 import { identityOf, isAlive } from '../workers/process-table.ts';
 import { WorkerRecord } from '../workers/worker-record.ts';
-import { identityPath, type InstanceIdentity, readInstanceIdentity } from './instance-identity.ts';
+import { type InstanceIdentity, identityPath, readInstanceIdentity } from './instance-identity.ts';
 import {
+  type RunRecord,
   readMasterRecord,
   readRunRecord,
   removeRecords,
   runDirOf,
-  type RunRecord,
   writeMasterRecord,
   writeRunRecord,
 } from './run-record.ts';

@@ -11,7 +11,7 @@ import { setTimeout } from '../../runtime/time.ts';
 import { masterLimits } from '../limits.ts';
 
 /** A console that is ready. */
-export interface ConsoleProcess {
+interface ConsoleProcess {
   /** Sends the connection; it stays open here, too. */
   pass(connection: Socket): void;
 }

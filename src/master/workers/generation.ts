@@ -5,10 +5,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { type CompatProtocol, type Config, compatPortOptions, compatPortsOf } from '../../config/options.ts';
 import type { RoleName } from '../../process/messages.ts';
 import type { WorkerProcess } from './worker-process.ts';
-import type { SlotHost } from './worker-slot.ts';
-import { WorkerSlot } from './worker-slot.ts';
-
-export const roles: readonly RoleName[] = ['store', 'upkeep', 'timer', 'notifier', 'server', 'console'];
+import { type SlotHost, WorkerSlot } from './worker-slot.ts';
 
 export class Generation {
   /** 1 for the start, one more for each reload */

@@ -6,7 +6,6 @@ import { messageOf } from '../../core/errors.ts';
 import { portOf } from '../../core/url/server-url.ts';
 import { version } from '../../core/version.ts';
 import { servesThisMachine } from '../../process/exposure.ts';
-import { titleOf } from '../../process/role.ts';
 import type {
   ConfigState,
   ProcessInfo,
@@ -15,17 +14,18 @@ import type {
   RoleName,
   ToMaster,
 } from '../../process/messages.ts';
+import { titleOf } from '../../process/role.ts';
 import { urlOf } from '../../runtime/listen.ts';
 import type { SecondTicker } from '../../runtime/second-ticker.ts';
 import { monotonicNow, wallNow } from '../../runtime/time.ts';
 import { within } from '../../runtime/timeout.ts';
 import type { OpenLog } from '../../telemetry/log.ts';
+import { type CompatAddresses, compatAddresses } from '../control/control-protocol.ts';
 import type { ServiceManager } from '../control/service-manager.ts';
 import { masterLimits } from '../limits.ts';
 import { MetricsHub } from '../metrics-hub.ts';
 import { type ReadConfig, Reload } from '../reload.ts';
 import { ReloadHistory, type ReloadOutcome, ReloadQueue, type Report } from '../reload-queue.ts';
-import { type CompatAddresses, compatAddresses } from '../control/control-protocol.ts';
 import { type ConsoleDoor, type OpenDoor, openConsoleDoor } from './console-door.ts';
 import { Fleet } from './fleet.ts';
 import type { Fork } from './fork.ts';

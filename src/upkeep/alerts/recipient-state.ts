@@ -14,7 +14,7 @@ import type { Answers } from '../../mail/smtp-sender.ts';
 import { upkeepLimits } from '../limits.ts';
 
 /** One mail: these recipients, about these alerts. */
-export interface Batch {
+interface Batch {
   readonly addresses: readonly string[];
   readonly ids: ReadonlySet<number>;
 }

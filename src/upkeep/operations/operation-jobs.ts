@@ -3,8 +3,8 @@
 // do not match, and the store compares the listed version of a live job in the step that moves it. So a job
 // that was pushed or moved after it was listed stays as it is, however late a step runs.
 
-import { type Change, isRestorable, type JobRow } from '../../core/job-change.ts';
 import type { FoundJob, JobKey, Version } from '../../core/job.ts';
+import { type Change, isRestorable, type JobRow } from '../../core/job-change.ts';
 import { limits } from '../../core/limits.ts';
 import { grouped, inBatches } from '../../core/lists.ts';
 import type { OperationFailure, OperationRecord, OperationWork, StepKey } from '../../core/operation.ts';
@@ -13,7 +13,7 @@ import { reaches, reachesEveryTopic } from '../../core/token.ts';
 import { changeOf } from '../../journal/heal/put-outcomes.ts';
 import { journalLimits } from '../../journal/limits.ts';
 import type { DeadFilter, DeadLetter, Page, SearchFilter, Store } from '../../ports/job-store.ts';
-import { shardsAway, StoreError, type StoreFailure } from '../../ports/store-error.ts';
+import { StoreError, type StoreFailure, shardsAway } from '../../ports/store-error.ts';
 import type { Counters, JournalParts } from '../../process/role.ts';
 import { random } from '../../runtime/time.ts';
 import { upkeepLimits } from '../limits.ts';
@@ -184,7 +184,7 @@ export function stateOf({ kind, filter }: Pick<OperationRecord, 'kind' | 'filter
   return filter.state ?? (kind === 'cancel' || kind === 'clear' ? undefined : 'delayed');
 }
 
-export function isAboutDead({ kind }: OperationRecord): boolean {
+function isAboutDead({ kind }: OperationRecord): boolean {
   return kind === 'requeue' || kind === 'purge';
 }
 
@@ -231,7 +231,7 @@ type Versions = (keys: readonly JobKey[]) => Promise<readonly ({ readonly versio
 /** Restores: finds open rows of the journal and puts their jobs back where the store lacks them. Invariant:
  *  putting a row back again changes nothing, so a step can be repeated. A bucket that heals takes none of its
  *  rows: the step waits for its end. */
-export class RestoreRows {
+class RestoreRows {
   readonly #healing: NonNullable<Store['healing']>;
   readonly #journal: JournalParts;
   readonly #versions: Versions;
@@ -341,7 +341,7 @@ function spread(row: JobRow, { startedAt }: Started): JobRow {
   return { ...row, dueAt: Math.ceil(startedAt + random() * limits.restoreSpreadMs) };
 }
 
-export interface Moved {
+interface Moved {
   readonly done: number;
   readonly skipped: number;
   readonly failures: readonly OperationFailure[];
@@ -351,10 +351,10 @@ export interface Moved {
 
 /** The record of an operation whose start has a time. */
 export type Started = OperationRecord & { readonly startedAt: number };
-export type Listed = Pick<OperationWork, 'ids' | 'cursor' | 'isListed' | 'step'>;
+type Listed = Pick<OperationWork, 'ids' | 'cursor' | 'isListed' | 'step'>;
 
 /** The filter that stores apply themselves. */
-export function storedFilter({ filter: { topic, since, until } }: OperationRecord) {
+function storedFilter({ filter: { topic, since, until } }: OperationRecord) {
   return {
     ...(topic === undefined ? {} : { topic }),
     ...(since === undefined ? {} : { since }),
@@ -363,7 +363,7 @@ export function storedFilter({ filter: { topic, since, until } }: OperationRecor
 }
 
 /** The other part of the filter, and the topics of the caller. */
-export function isCovered({ topics, filter }: OperationRecord, { topic, id }: JobKey): boolean {
+function isCovered({ topics, filter }: OperationRecord, { topic, id }: JobKey): boolean {
   const rights = { scopes: [], topics };
   const isTopic = reachesEveryTopic(rights) || reaches(rights, topic);
   return isTopic && (filter.idPrefix === undefined || id.startsWith(filter.idPrefix));

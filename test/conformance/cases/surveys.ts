@@ -1,8 +1,8 @@
 // surveys: position, scan, horizon and groups of dead letters.
 
 import { expect } from 'vitest';
-import { type DeadSelection, horizonClasses, horizonEndsMs } from '../../../src/core/survey.ts';
 import type { BuryReason, FoundJob } from '../../../src/core/job.ts';
+import { type DeadSelection, horizonClasses, horizonEndsMs } from '../../../src/core/survey.ts';
 import type { ScanFilter } from '../../../src/ports/job-store.ts';
 import { attemptOf, type Case, fact, farOffMs, leaseOf, only, type Trial } from '../trial.ts';
 

@@ -4,8 +4,8 @@
 // Invariant: commands run in the order of their arrival. Nothing that was published or answered before is
 // repeated.
 
-import type { Channel } from '../../../src/store/sqlite/wire/protocol.ts';
 import type { ScriptName } from '../../../src/store/redis/scripts/scripts.ts';
+import type { Channel } from '../../../src/store/sqlite/wire/protocol.ts';
 import type { Port } from '../channel.ts';
 import type { Judge } from '../judge.ts';
 import type { Loop } from '../loop.ts';

@@ -2,9 +2,9 @@
 // that names them. All of them run on one real server, each in a database of its own.
 
 import { filled } from '../../../src/core/shard-list.ts';
-import type { Channel } from '../../../src/store/sqlite/wire/protocol.ts';
 import { redisLimits } from '../../../src/store/redis/limits.ts';
 import { markerText } from '../../../src/store/redis/scripts/keys.ts';
+import type { Channel } from '../../../src/store/sqlite/wire/protocol.ts';
 import { type Line, Port } from '../channel.ts';
 import type { JournalLaws, Noted } from '../journal/laws.ts';
 import type { Judge } from '../judge.ts';

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { type Kysely, sql } from 'kysely';
 import { DqError } from '../../../core/errors.ts';
 
-export interface Migration {
+interface Migration {
   /** 1, 2, 3 … without gaps */
   readonly number: number;
   readonly name: string;

@@ -2,14 +2,16 @@
 // repeats work while the database is locked. Owns the meaning of each failure: surely not applied, or
 // unknown. Only a failed COMMIT can be unknown; everything before it is rolled back.
 
-import type {
-  DatabaseConnection,
-  Driver,
-  SqliteDatabase,
-  SqliteStatement,
-  TransactionSettings,
+import {
+  CompiledQuery,
+  type DatabaseConnection,
+  type Driver,
+  Kysely,
+  type SqliteDatabase,
+  SqliteDialect,
+  type SqliteStatement,
+  type TransactionSettings,
 } from 'kysely';
-import { CompiledQuery, Kysely, SqliteDialect } from 'kysely';
 import { StoreError } from '../../../ports/store-error.ts';
 import { type Database, sqliteCode, sqliteCodes } from '../../../runtime/database.ts';
 import { sqlLimits } from '../limits.ts';

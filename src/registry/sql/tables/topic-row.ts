@@ -4,8 +4,14 @@
 
 import { topicStates } from '../../../core/topic/fields.ts';
 import type { TopicSecret } from '../../../core/topic/secrets.ts';
-import type { KnownTopic, PlainTopic, Topic, TopicSettings, TopicState } from '../../../core/topic/topic.ts';
-import { topicDefaults } from '../../../core/topic/topic.ts';
+import {
+  type KnownTopic,
+  type PlainTopic,
+  type Topic,
+  type TopicSettings,
+  type TopicState,
+  topicDefaults,
+} from '../../../core/topic/topic.ts';
 import type { TopicDraft, TopicRecord } from '../../../ports/registry.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import type { SecretCipher } from '../keys/encryption.ts';

@@ -21,7 +21,7 @@ export interface Placed<I> {
   readonly above: number;
 }
 
-export interface ItemCall<I, O extends object> {
+interface ItemCall<I, O extends object> {
   readonly script: ScriptName;
   /** of a batch; `place`: as Shards.placeOf */
   args(items: readonly Placed<I>[], place: string | null, partition: Partition): readonly Arg[];

@@ -12,7 +12,7 @@ import type { ReserveRequest, TopicCapacity } from '../../../ports/job-store.ts'
 import { monotonicNow } from '../../../runtime/time.ts';
 import { redisLimits } from '../limits.ts';
 
-export interface NamedTopic {
+interface NamedTopic {
   readonly topic: string;
   readonly capacity: TopicCapacity;
   /** the last known ring of the topic (0 high, 1 normal, 2 low); null = in none */

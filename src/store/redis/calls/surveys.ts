@@ -1,10 +1,10 @@
 // Surveys of the port, by scripts: pieces with rests, on all shards at a time. Owns the queue of surveys of
 // this process, and the cursor of a scan.
 
-import { horizonEndsMs } from '../../../core/survey.ts';
 import type { FoundJob } from '../../../core/job.ts';
 import { inBatches } from '../../../core/lists.ts';
 import { buryReasonCodes, stateCodes } from '../../../core/stored-codes.ts';
+import { horizonEndsMs } from '../../../core/survey.ts';
 import type { Partition, Scan, ScanFilter, Surveys } from '../../../ports/job-store.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import { storeLimits } from '../../limits.ts';

@@ -70,7 +70,7 @@ export interface ConnectionEvents {
   onEnd(): void;
 }
 
-export interface ClientOptions {
+interface ClientOptions {
   /** Each becomes a method of its name. */
   readonly scripts?: Readonly<Record<string, string>>;
   /** redisLimits.silentMs, unless a test has more time */
@@ -268,12 +268,12 @@ const closedText = 'Connection is closed.';
 
 const placeOfNode = ({ options: { host = '', port = 0 } }: Redis): string => placeOf({ host, port });
 
-export type OfCluster = NonNullable<ConstructorParameters<typeof Cluster<'legacy'>>[1]>;
+type OfCluster = NonNullable<ConstructorParameters<typeof Cluster<'legacy'>>[1]>;
 
 /** The library's Cluster client that also tells whether a failed command may have run, reads the slots again
  *  when a node is lost, and knows the node of a key. Invariant: a command that fails with UnsentError has not
  *  run, and never will. */
-export class ClusterClient extends Cluster {
+class ClusterClient extends Cluster {
   readonly #route: Route;
   readonly #slots = new Map<string, number>();
   #readAt = Number.NEGATIVE_INFINITY;

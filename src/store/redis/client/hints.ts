@@ -23,7 +23,7 @@ import {
 /** `isPoll`: nothing was received; the hint stands for one that may be lost. */
 type OnHint = (hint: Hint, isPoll: boolean) => void;
 
-export interface HintsOptions {
+interface HintsOptions {
   readonly url: string;
   /** process title */
   readonly title: string;

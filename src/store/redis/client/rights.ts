@@ -47,7 +47,7 @@ const useful: readonly (Probe & { readonly [1]: string })[] = [
 
 export const probedCommands: readonly string[] = needed.map(([command]) => command);
 
-export interface Rights {
+interface Rights {
   /** why dq cannot use the server, with the remedy, as the end of a sentence about it; null = it can */
   readonly refusal: string | null;
   /** missing optional commands, as whole sentences */

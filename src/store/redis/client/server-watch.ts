@@ -10,7 +10,7 @@ import { within } from '../../../runtime/timeout.ts';
 import { redisLimits } from '../limits.ts';
 import { type Client, isCluster } from './connection.ts';
 
-export interface ServerClock {
+interface ServerClock {
   /** host:port of a node of a Cluster; '' = the only server */
   readonly node: string;
   /** ahead of this machine by at least this much (ms), without the round trip; negative: behind */

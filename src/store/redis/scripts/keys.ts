@@ -91,11 +91,11 @@ export function idOf(tid: Buffer): string {
 }
 
 /** Number of the layout in layout.md. dq rejects a server with another number. */
-export const layout = 1;
+const layout = 1;
 
 /** Which registry owns a Redis. Written and compared by ownership.ts; also read by `dq doctor` and the start
  *  checks. */
-export interface Marker {
+interface Marker {
   readonly shardId: string;
   readonly registryId: string;
   readonly buckets: number;

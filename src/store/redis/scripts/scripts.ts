@@ -2,9 +2,9 @@
 // shared parts that its `@include` names, in that order, and the file itself. Every script except mark begins
 // with frame, and reads the storage clock only through clock.
 
+import { tickIdPrefix } from '../../../core/job-id.ts';
 import { limits } from '../../../core/limits.ts';
 import { buryReasonCodes } from '../../../core/stored-codes.ts';
-import { tickIdPrefix } from '../../../core/job-id.ts';
 import { redisLimits } from '../limits.ts';
 import * as files from './files.ts';
 import * as parts from './parts.ts';

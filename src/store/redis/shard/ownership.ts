@@ -27,7 +27,7 @@ export interface OwnershipOptions {
 }
 
 /** The server, as the marker needs it. */
-export interface MarkedServer {
+interface MarkedServer {
   readonly name: string;
   readonly isConnected: () => boolean;
   /** The marker of the bucket after the call; '' = none. Where `makes` is not '0', writes `wanted` to a

@@ -16,7 +16,6 @@ import {
   wallNow,
 } from '../../../runtime/time.ts';
 import { storeLimits } from '../../limits.ts';
-import { clocksOf, ClockWarnings, MemoryWatch } from '../client/server-watch.ts';
 import {
   beginToConnect,
   type Client,
@@ -30,6 +29,7 @@ import {
 } from '../client/connection.ts';
 import { isRightDenied, isScriptError, storeErrorOf, unknownReply } from '../client/failures.ts';
 import { rightsOf } from '../client/rights.ts';
+import { ClockWarnings, clocksOf, MemoryWatch } from '../client/server-watch.ts';
 import { type Bucket, keysOf, prefixOf } from '../scripts/keys.ts';
 import { composeScripts, type ScriptName } from '../scripts/scripts.ts';
 import { Ownership, type OwnershipOptions } from './ownership.ts';

@@ -29,8 +29,7 @@ import {
   type TopicRecord,
   type VerbRule,
 } from '../../../ports/registry.ts';
-import type { StoreFailure } from '../../../ports/store-error.ts';
-import { StoreError } from '../../../ports/store-error.ts';
+import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
 import {
   isJson,
   type JsonVerb,
@@ -57,7 +56,14 @@ import {
   reserveRequestCodec,
   snapshotCodec,
 } from '../wire/messages.ts';
-import { kinds, leavingChanges, leavingReads, readJsonWithBytes, type Reader, Writer } from '../wire/protocol.ts';
+import {
+  kinds,
+  leavingChanges,
+  leavingReads,
+  type Reader,
+  readJsonWithBytes,
+  Writer,
+} from '../wire/protocol.ts';
 import { Link, type LinkOptions } from './link.ts';
 
 export interface ConnectionOptions extends LinkOptions {

@@ -48,7 +48,7 @@ export interface LinkOptions {
 }
 
 /** Messages from the owner that answer no call. */
-export interface LinkEvents {
+interface LinkEvents {
   onMessage(kind: number, payload: Reader): void;
   /** Messages sent while disconnected are lost. */
   onConnected(): void;

@@ -13,7 +13,7 @@ import { formatDuration } from '../../../core/duration.ts';
 import type { Database, Statement } from '../../../runtime/database.ts';
 import { sqliteLimits } from '../limits.ts';
 
-export interface ClockWatchOptions {
+interface ClockWatchOptions {
   /** the storage clock, epoch ms */
   readonly clock: () => number;
   /** ms; never adjusted */

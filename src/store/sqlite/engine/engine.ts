@@ -49,7 +49,7 @@ import { type Savepoint, TopicCounters } from './topic-counters.ts';
 import type { TransactionContext } from './transaction-context.ts';
 
 /** `full`: on disk when committed. `normal`: survives the death of all processes; a power cut may undo it. */
-export type Durability = 'full' | 'normal';
+type Durability = 'full' | 'normal';
 
 export interface Hints {
   readonly ready: boolean;

@@ -11,9 +11,9 @@ import {
   pullOwner,
   type VersionedKey,
 } from '../../../core/job.ts';
+import { isTickId } from '../../../core/job-id.ts';
 import { limits } from '../../../core/limits.ts';
 import { endCodes } from '../../../core/stored-codes.ts';
-import { isTickId } from '../../../core/job-id.ts';
 import { type Database, rowsBy } from '../../../runtime/database.ts';
 import { dead, delayed, ended, ready, reserved, type StateCode } from '../file/schema.ts';
 import { sqliteLimits } from '../limits.ts';
@@ -65,7 +65,7 @@ export interface NewJob {
 }
 
 /** A job that waits, without a lease. */
-export interface Waiting {
+interface Waiting {
   readonly state: typeof delayed | typeof ready;
   readonly due: number;
   readonly version: number;
@@ -74,12 +74,12 @@ export interface Waiting {
 }
 
 /** What an edit writes beside it. */
-export type Edited = Pick<NewJob, 'prio' | 'contentType' | 'body' | 'extension'> & {
+type Edited = Pick<NewJob, 'prio' | 'contentType' | 'body' | 'extension'> & {
   readonly origin: number;
 };
 
 /** The end of a job. */
-export interface End {
+interface End {
   readonly state: EndState;
   readonly at: number;
   readonly attempt?: LastAttempt;

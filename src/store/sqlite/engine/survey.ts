@@ -19,13 +19,13 @@ import { foundColumns, readFound, sharingParameters } from './search.ts';
 import type { TransactionContext } from './transaction-context.ts';
 
 /** A piece of a scan. `cursor`: where the next piece begins; null: at the end */
-export interface ScanPiece {
+interface ScanPiece {
   readonly items: readonly FoundJob[];
   readonly cursor: string | null;
   readonly examined: number;
 }
 
-export interface DeadPiece {
+interface DeadPiece {
   readonly letters: readonly GroupedDeath[];
   /** null: at the end */
   readonly place: Place | null;

@@ -96,7 +96,7 @@ export function openStoreFile(path: string): OpenedStoreFile {
       );
     makeStoreFile(path);
   } else {
-    if (!wasUnclean && wasLeftOpen(path))
+    if (!wasUnclean && existsSync(notePath(path)))
       throw new StoreFileRefused(
         'incomplete',
         `${path} was not closed, and ${path}-wal is missing: restore it, or remove ${path}.boot to start without its content`,
@@ -267,19 +267,14 @@ function sizeOf(path: string): number | null {
 
 const notePath = (path: string) => `${path}.boot`;
 
-/** Whether the file was opened, in any boot, and not closed since. */
-export function wasLeftOpen(path: string): boolean {
-  return existsSync(notePath(path));
-}
-
 /** Whether the file was opened in this boot, and its owner has merely died. */
-export function wasOpenInThisBoot(path: string): boolean {
+function wasOpenInThisBoot(path: string): boolean {
   const boot = bootId();
   return boot !== null && readText(notePath(path)) === `${boot}\n${idOf(path)}`;
 }
 
 /** Call as the holder of the file, before the first write. */
-export function noteBoot(path: string): void {
+function noteBoot(path: string): void {
   const boot = bootId();
   if (boot === null || wasOpenInThisBoot(path)) return;
   try {
@@ -290,7 +285,7 @@ export function noteBoot(path: string): void {
 }
 
 /** The file was closed, or is no longer trusted. */
-export function forgetBoot(path: string): void {
+function forgetBoot(path: string): void {
   rmSync(notePath(path), { force: true });
 }
 

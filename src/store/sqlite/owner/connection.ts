@@ -17,7 +17,7 @@ import {
   Writer,
 } from '../wire/protocol.ts';
 
-export interface ConnectionEvents {
+interface ConnectionEvents {
   /** Complete frames in order, after an accepted hello. Throws ProtocolError for an invalid one. */
   onFrame(connection: Connection, frame: Frame): void;
   /** `reason`: why this side closed the connection; null: it did not. */

@@ -21,7 +21,7 @@ import type { Each, Work } from './operations.ts';
 /** The answer of one request, or its failure. */
 export type Ending = ((w: Writer) => void) | StoreFailure;
 
-export interface GroupResult {
+interface GroupResult {
   /** one per request, in order */
   readonly endings: readonly Ending[];
   readonly hints: Hints;
@@ -31,7 +31,7 @@ export interface GroupResult {
   readonly fatal: unknown;
 }
 
-export interface GroupOptions {
+interface GroupOptions {
   /** the disk reserve is not whole: pushes must not use the disk */
   readonly rejectPushes: boolean;
   /** the disk is full: called before the rest runs again */

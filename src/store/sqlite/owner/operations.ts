@@ -27,8 +27,8 @@ import {
   leavingReads,
   ProtocolError,
   type Reader,
-  writeJsonWithBytes,
   type Writer,
+  writeJsonWithBytes,
 } from '../wire/protocol.ts';
 
 /** Runs items one by one; a careful transaction gives each a savepoint, so that a failure concerns one

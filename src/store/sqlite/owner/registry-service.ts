@@ -15,7 +15,7 @@ import { StoreError, type StoreFailure } from '../../../ports/store-error.ts';
 import { setTimeout, type Timer, turn } from '../../../runtime/time.ts';
 import { sqliteLimits } from '../limits.ts';
 
-export type Served =
+type Served =
   /** `text`: JSON, already encoded */
   | ({ readonly changed: boolean } & ({ readonly result: unknown } | { readonly text: Buffer }))
   /** `cause`: an unexpected error */

@@ -25,7 +25,7 @@ import { type Reading, readInThread } from '../file/reading-thread.ts';
 import { walBytes } from '../file/store-file.ts';
 import { sqliteLimits } from '../limits.ts';
 
-export interface MaintenanceOptions {
+interface MaintenanceOptions {
   /** jobs.db */
   readonly path: string;
   readonly registryPath: string | null;

@@ -1,8 +1,8 @@
 // Runs surveys in dq-store: piece by piece between the groups, with rests. Owns the queue of surveys.
 // Invariant: a survey holds nothing between two pieces, so a handover or a write may come between them.
 
-import { horizonEndsMs } from '../../../core/survey.ts';
 import type { FoundJob } from '../../../core/job.ts';
+import { horizonEndsMs } from '../../../core/survey.ts';
 import type { DeadGroups, Horizon, Scan, Surveys } from '../../../ports/job-store.ts';
 import type { MethodsOf, VerbsWith } from '../../../ports/store-verbs.ts';
 import { storeLimits } from '../../limits.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { ClockWarnings } from '../../src/store/redis/client/server-watch.ts';
+import { ClockWarnings, isNearlyFull } from '../../src/store/redis/client/server-watch.ts';
 
 const name = 'redis://10.0.0.1:6379';
 const sentence = (server: string, difference: string) =>
@@ -33,4 +33,20 @@ it('clock warnings: a difference drifting around the limit is one warning', () =
   expect(of(1_900)).toEqual([]);
   expect(of(60_000)).toEqual([sentence(name, '1m ahead of')]);
   expect(of(62_000)).toEqual([sentence(name, '1m2s ahead of')]);
+});
+
+const info = (used: number, max: number) =>
+  `# Memory\r\nused_memory:${used}\r\nused_memory_rss:1\r\nmaxmemory:${max}\r\n`;
+
+it.each([
+  [899, 1_000, false],
+  [901, 1_000, true],
+  [2_000, 1_000, true],
+  [2_000, 0, false],
+])('memory: %d bytes of %d, nearly full %s', (used, max, full) => {
+  expect(isNearlyFull(info(used, max))).toBe(full);
+});
+
+it('memory: a server without values in INFO is not full', () => {
+  expect(isNearlyFull('')).toBe(false);
 });
