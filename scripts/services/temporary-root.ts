@@ -3,8 +3,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -24,8 +23,7 @@ export function makeDirectory(name: string): string {
 }
 
 export async function removeDirectory(path: string): Promise<void> {
-  // The child of a killed server, which rewrites its file, may create files for a moment.
-  await rm(path, { recursive: true, force: true, maxRetries: 20 });
+  rmSync(path, { recursive: true, force: true });
   used -= 1;
   if (used > 0 || root === null) return;
   const { keeper } = root;

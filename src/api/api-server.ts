@@ -14,9 +14,9 @@ import type { Service } from '../runtime/service.ts';
 import { PushQueue } from '../use-cases/push-queue.ts';
 import type { Api, ApiContext } from './api-context.ts';
 import { AuditTrail } from './audit-trail.ts';
-import { observerOf } from './http/front-observer.ts';
 import { type Admit, type FrontTimes, HttpFront } from './http/http-front.ts';
-import { RejectionLines } from './http/rejection-lines.ts';
+import { observerOf } from './http/rejections.ts';
+import { RejectionLines } from './http/request-log.ts';
 import { TopicSuggestion } from './routes/topics/topic-suggestion.ts';
 
 export interface ApiServerOptions {

@@ -1,11 +1,13 @@
 // AuditTrail records who changed what. A line of the log kind audit comes first and is the record; a row of
 // the registry is the view, written a moment later. Rows wait while the registry is unavailable, at most
 // apiLimits.auditHeldMax; a process that dies loses the rows that wait, and their lines remain.
+// Which routes are recorded follows from their access (isAudited); no handler decides it.
 // Invariant: a request never waits for its row.
 
 import type { FastifyRequest } from 'fastify';
-import { type AuditEntry, makeAuditId, shownFilter } from '../core/audit.ts';
+import { type AuditDetail, type AuditEntry, makeAuditId, shownFilter } from '../core/audit.ts';
 import { formatInstant } from '../core/duration.ts';
+import type { ErrorCode } from '../core/errors.ts';
 import { limits } from '../core/limits.ts';
 import type { Registry } from '../ports/registry.ts';
 import { FailureLog } from '../runtime/failure-log.ts';
@@ -13,8 +15,8 @@ import { Loop } from '../runtime/loop.ts';
 import type { Service } from '../runtime/service.ts';
 import { wallNow } from '../runtime/time.ts';
 import type { Log } from '../telemetry/log.ts';
-import { auditNoteOf } from './http/audit-note.ts';
-import { actorOf } from './http/route-access.ts';
+import { isRead } from './http/request-head.ts';
+import { actorOf, type DeclaredAccess } from './http/route-access.ts';
 import { apiLimits } from './limits.ts';
 
 export class AuditTrail implements Service {
@@ -96,4 +98,48 @@ export class AuditTrail implements Service {
     this.#dropped = 0;
     return 0;
   }
+}
+
+/** What a handler adds to the entry of its request: the difference it made, or the filter and the count. */
+interface AuditNote {
+  /** default: the topic of the path */
+  readonly topic?: string | undefined;
+  /** default: the caller's name */
+  readonly actor?: string;
+  /** default: the query as filter. Never bodies, secrets, values of headers or passwords */
+  readonly detail?: AuditDetail;
+  /** of a failed request */
+  readonly code?: ErrorCode;
+  /** recorded although the rejected call changed nothing */
+  readonly always?: true;
+}
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** true: recorded whatever its access; false: the call changes nothing */
+    audit?: boolean;
+  }
+}
+
+const key = Symbol('audit');
+type Noted = { [key]?: AuditNote };
+
+export function auditNote(request: FastifyRequest, note: AuditNote): void {
+  const noted = request.raw as Noted;
+  noted[key] = { ...noted[key], ...note };
+}
+
+function auditNoteOf(request: FastifyRequest): AuditNote {
+  return (request.raw as Noted)[key] ?? {};
+}
+
+/** Changes by operators: calls of the scopes operate and admin. Pushes and cancels are in the request log. */
+export function isAudited(route: { readonly method: string | string[]; readonly config?: object }): boolean {
+  const { access, audit } = (route.config ?? {}) as {
+    access?: DeclaredAccess;
+    audit?: boolean;
+  };
+  if (audit !== undefined) return audit;
+  if (typeof access !== 'object' || [route.method].flat().every(isRead)) return false;
+  return access.scope === 'operate' || access.scope === 'admin';
 }

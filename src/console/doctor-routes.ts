@@ -3,7 +3,7 @@
 // Invariant: one run at a time. A run that is late is shown as it is, and no other begins before its end.
 
 import type { Api } from '../api/api-context.ts';
-import { readyState } from '../api/routes/health-routes.ts';
+import { readyState } from '../api/routes/daemon-routes.ts';
 import { heldTopics } from '../api/routes/held-topics.ts';
 import { crossCheck, type Origins } from '../config/cross-checks.ts';
 import { openFilesMax } from '../config/open-files.ts';

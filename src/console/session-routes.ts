@@ -4,9 +4,9 @@
 
 import type { IncomingMessage } from 'node:http';
 import type { Api } from '../api/api-context.ts';
-import { auditNote } from '../api/http/audit-note.ts';
+import { auditNote } from '../api/audit-trail.ts';
 import type { Config } from '../config/options.ts';
-import { signInSchema, signOutSchema } from '../contract/api/session.ts';
+import { signInSchema, signOutSchema } from '../contract/api/access.ts';
 import { DqError, invalidField } from '../core/errors.ts';
 import {
   browserOf,

@@ -1,6 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { RejectionLines } from '../../src/api/http/rejection-lines.ts';
-import type { RequestLine } from '../../src/api/http/request-log.ts';
+import { RejectionLines, type RequestLine } from '../../src/api/http/request-log.ts';
 import { apiLimits } from '../../src/api/limits.ts';
 import { type LogFields, silentLog } from '../../src/telemetry/log.ts';
 import { formatLine } from '../../src/telemetry/log-line.ts';

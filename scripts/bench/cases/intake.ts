@@ -34,7 +34,7 @@ const bare = 'bare node:http';
 const bareFile = 'bare node:http, file';
 const bareRedis = 'bare node:http, Redis';
 /** Of a row whose pushes have no query. */
-const withoutQuery = (build: string): string => `${build}, without query`;
+export const withoutQuery = (build: string): string => `${build}, without query`;
 const inRedis = 'Redis has the job; Redis syncs its file each second';
 
 export async function intake(bench: Bench, peers: Peers): Promise<void> {
@@ -47,7 +47,6 @@ export async function intake(bench: Bench, peers: Peers): Promise<void> {
       { key: 'ofBare', title: '÷ bare' },
       { key: 'ofDurable', title: '÷ bare with the same storage' },
       { key: 'ofOuqiang', title: '÷ ouqiang' },
-      { key: 'ofBullmq', title: '÷ BullMQ' },
       { key: 'p99', title: 'reply p99, ms' },
       { key: 'cpu', title: 'CPU, µs per push' },
       { key: 'generator', title: 'generator, % of a core' },
@@ -78,7 +77,6 @@ export async function intake(bench: Bench, peers: Peers): Promise<void> {
       bench.compare(round, table, 'rate', withoutQuery);
       round.addRatios(table, 'rate', bare, 'ofBare');
       round.addRatios(table, 'rate', 'ouqiang/delay-queue', 'ofOuqiang');
-      round.addRatios(table, 'rate', bullmqName(peers), 'ofBullmq');
       for (const { name, store } of bench.builds) {
         const ofPlain = round.value(table, name, 'rate') / round.value(table, withoutQuery(name), 'rate');
         round.add(table, name, { ofPlain });
@@ -167,14 +165,11 @@ const withQuery = (build: Build, name: string, query: string): Contestant => ({
   },
 });
 
-const bullmqName = ({ bullmq }: Pick<Peers, 'bullmq'>): string =>
-  `BullMQ ${bullmq?.version} behind bare node:http`;
-
 function ofPeers({ bullmq, ouqiang }: Peers): readonly Contestant[] {
   const contestants: Contestant[] = [];
   if (bullmq !== null)
     contestants.push({
-      name: bullmqName({ bullmq }),
+      name: `BullMQ ${bullmq.version} behind bare node:http`,
       promise: `${inRedis}; retries, keeps ended jobs, no signature`,
       async start() {
         const peer = await startBullmq(bullmq.folder, 0);

@@ -81,7 +81,7 @@ const typePattern = /^[a-z]{1,20}\/[a-z.+-]{1,60}(?:; ?charset=utf-8)?$/i;
 const keepAliveSpareMs = 1_000;
 
 /** `block`: the lines between the request line and the empty line. null: not plain. */
-export function readPlainHead(block: string): Head | null {
+function readPlainHead(block: string): Head | null {
   const headers: Record<string, string> = {};
   const rawHeaders: string[] = [];
   for (const line of block.split('\r\n')) {

@@ -2,14 +2,17 @@
 // it), no repeated parameter (proxies and libraries disagree about which one counts). Never throws: the
 // router calls it outside every error handler, and an exception there would end the process. A bad query
 // becomes a marker that no route's schema allows, so validation rejects it.
+// Reads times, and the parameters of lists: their pages.
 
+import { contractLimits } from '../../contract/api/limits.ts';
 import { parseInstant } from '../../core/duration.ts';
 import { type FieldError, invalidField } from '../../core/errors.ts';
+import { StoreError } from '../../ports/store-error.ts';
 
 /** Key of the marker. No parameter has this name: a literal % in a query must itself be escaped. */
 export const unreadable = '%';
 
-export type Query = Readonly<Record<string, unknown>>;
+type Query = Readonly<Record<string, unknown>>;
 
 const nothing: Query = Object.freeze(Object.create(null));
 
@@ -50,4 +53,27 @@ export function readInstant(field: string, text: string): number {
   const parsed = parseInstant(text, true);
   if (!parsed.ok) throw invalidField(field, parsed.message);
   return parsed.value;
+}
+
+/** Throws DqError invalid. */
+export function readLimit(
+  limit: string | undefined,
+  max: number = contractLimits.pageItemsMax,
+  byDefault: number = contractLimits.pageItems,
+): number {
+  if (limit === undefined) return byDefault;
+  const items = /^[1-9]\d{0,8}$/.test(limit) ? Number(limit) : Number.NaN;
+  if (items <= max) return items;
+  throw invalidField('limit', `must be a whole number from 1 to ${max}`);
+}
+
+/** Rejection handler of a list call: turns an invalid cursor into DqError invalid, and throws other errors
+ *  unchanged. */
+export function rejectBadCursor(error: unknown): never {
+  if (error instanceof StoreError && error.failure.code === 'bad_cursor') throw invalidCursor();
+  throw error;
+}
+
+export function invalidCursor() {
+  return invalidField('cursor', 'must be the nextCursor of a page; leave it out for the first page');
 }

@@ -1,13 +1,16 @@
 // read-body.ts reads a request body into one Buffer, within its own limit and the server's body budget.
-// Fastify's reader bounds each body, not their sum.
+// Fastify's reader bounds each body, not their sum. Parses it for every route but the pushes: JSON where the
+// route declares a body, no body elsewhere.
 // Invariant: exactly one call of `done`; after a rejection nothing of the body is kept.
 
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { DqError } from '../../core/errors.ts';
+import { beyondBounds } from '../../core/json-text.ts';
 import { clientOf } from '../../core/token.ts';
 import { apiLimits } from '../limits.ts';
 import { type BodyBudget, finishBody, releaseBody } from './body-budget.ts';
+import { rejectEncoding } from './request-head.ts';
 import { callerOf } from './route-access.ts';
 
 export interface BodyLimit {
@@ -90,4 +93,56 @@ export function budgetUsedUp(): DqError {
     'not_stored',
     'body: too many large bodies are arriving; nothing was stored, send the request again',
   );
+}
+
+export const apiBodyLimit = { bytes: apiLimits.apiBodyBytesMax, option: null };
+
+/** A content type parser whose result is the parsed JSON. */
+export function jsonBodyReader(budget: BodyBudget) {
+  return (
+    request: FastifyRequest,
+    stream: IncomingMessage,
+    done: (error: Error | null, body?: unknown) => void,
+  ): void => {
+    readBody(request.raw, stream, budget, apiBodyLimit, (error, body) => {
+      if (error !== null || body === undefined) {
+        done(error);
+        return;
+      }
+      try {
+        done(null, parseBody(body, request));
+      } catch (rejection) {
+        done(rejection as Error);
+      }
+    });
+  };
+}
+
+function parseBody(body: Buffer, request: FastifyRequest): unknown {
+  const { schema, config } = request.routeOptions;
+  if (schema?.body === undefined && config.jsonBody === undefined) {
+    if (body.length === 0) return undefined;
+    throw new DqError('invalid', 'body: this call takes none; send it without a body');
+  }
+  rejectEncoding(request.headers, 'body');
+  const { 'content-type': type } = request.headers;
+  if (type !== undefined && !/^application\/json *(;|$)/i.test(type))
+    throw new DqError('unsupported_media_type', "content-type: send -H 'content-type: application/json'");
+  let text: string;
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(body);
+  } catch (error) {
+    throw notJson(error as Error);
+  }
+  const mistake = beyondBounds(text);
+  if (mistake !== null) throw new DqError('malformed_json', `body: ${mistake}`);
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw notJson(error as Error);
+  }
+}
+
+function notJson({ message }: Error): DqError {
+  return new DqError('malformed_json', `body: not JSON: ${message}`);
 }

@@ -3,23 +3,25 @@
 // affect the others.
 
 import type { FastifyRequest } from 'fastify';
-import type { BatchResultJson } from '../../contract/api/push.ts';
-import { batchBody, pushBatchSchema } from '../../contract/api/push.ts';
-import { DqError } from '../../core/errors.ts';
+import { type BatchResultJson, batchBody, pushBatchSchema } from '../../contract/api/push.ts';
+import { catalogue, DqError } from '../../core/errors.ts';
 import { grants } from '../../core/token.ts';
 import { topicNamePattern } from '../../core/topic/fields.ts';
-import type { PushJob } from '../../ports/job-store.ts';
+import type { PushJob, PushOutcome } from '../../ports/job-store.ts';
+import { monotonicNow } from '../../runtime/time.ts';
 import { acceptJob, isImport, pushTerms } from '../../use-cases/accept-job.ts';
 import { topicNotFound } from '../../use-cases/change-topic.ts';
 import { lookUpTopics } from '../../use-cases/find-topics.ts';
+import type { PushTicket } from '../../use-cases/push-queue.ts';
 import { type BatchFormat, type BatchPush, ofItem, readBatch } from '../../use-cases/read-batch.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { type BodyBudget, takeOverBody } from '../http/body-budget.ts';
 import { problemOf } from '../http/problem.ts';
 import { bodyReader } from '../http/read-body.ts';
 import { rejectEncoding, traceOf } from '../http/request-head.ts';
+import { logRequest } from '../http/request-log.ts';
 import { errorFor, mayTouch, needs, rightsOf, topicRejection } from '../http/route-access.ts';
-import { PushBatch } from './push-batch.ts';
+import { finishPush, type PushReply, rejectionOf } from './push-result.ts';
 
 /** Needs a scope of its own, in which the body is a Buffer. `budget`: for the bodies of unfinished
  *  batches. */
@@ -100,5 +102,106 @@ function jobOf(
     if (error instanceof DqError) return error;
     role.log.error('unhandled error in an item of a batch', error);
     return new DqError('not_stored', 'dq failed at this item; its error log has the cause');
+  }
+}
+
+type Accepted = Extract<PushReply, { readonly ok: true }>;
+
+interface PushBatchOptions<R> {
+  readonly role: ApiContext['role'];
+  /** an error: an unreadable item, and its place is in the error */
+  readonly items: readonly (BatchPush | DqError)[];
+  /** Called as late as possible, so the current topic decides. Never throws. */
+  readonly jobOf: (item: BatchPush) => PushJob | DqError;
+  readonly accepted: (reply: Accepted) => R;
+  readonly rejected: (error: DqError) => R;
+  /** Adds the place of the item to the error of a readable one. */
+  readonly placed?: (error: DqError, index: number) => DqError;
+  /** protocol of the caller; absent: the HTTP API */
+  readonly via?: string;
+}
+
+interface BatchResults<R> {
+  readonly accepted: number;
+  readonly results: readonly R[];
+}
+
+/** Supplies the pushes of one batch one by one and collects their results, in the order of the batch. Knows
+ *  no format: the protocol of the caller makes the results. */
+export class PushBatch<R> {
+  /** after the last result */
+  readonly settled: Promise<BatchResults<R>>;
+  readonly #options: PushBatchOptions<R>;
+  readonly #results: R[];
+  readonly #since = monotonicNow();
+  #at = 0;
+  #open: number;
+  #accepted = 0;
+  #settle: (results: BatchResults<R>) => void = () => {};
+
+  constructor(options: PushBatchOptions<R>) {
+    this.#options = options;
+    this.#open = options.items.length;
+    this.#results = new Array<R>(options.items.length);
+    this.settled = new Promise((resolve) => {
+      this.#settle = resolve;
+    });
+    if (this.#open === 0) this.#finish();
+  }
+
+  /** The next valid push; records the results of invalid items before it. null at the end. */
+  next(): PushTicket | null {
+    for (;;) {
+      const index = this.#at;
+      const item = this.#options.items[index];
+      if (item === undefined) return null;
+      this.#at += 1;
+      if (item instanceof DqError) {
+        this.#reject(index, item, null);
+        continue;
+      }
+      const { jobOf, placed } = this.#options;
+      const job = jobOf(item);
+      if (!(job instanceof DqError)) return { job, settle: (outcome) => this.#complete(index, job, outcome) };
+      this.#reject(index, placed?.(job, index) ?? job, item);
+    }
+  }
+
+  /** `item`: null for an unreadable one. */
+  #reject(index: number, error: DqError, item: BatchPush | null): void {
+    const { role, rejected, via } = this.#options;
+    role.metrics.count('dq_pushes_total', 1, rejectionOf(error.code));
+    logRequest(role.log, {
+      method: 'POST',
+      topic: item?.topic ?? null,
+      id: item?.request.id ?? null,
+      status: catalogue[error.code].status,
+      code: error.code,
+      version: null,
+      dueAt: null,
+      bytes: item?.request.body.length ?? 0,
+      ms: null,
+      ...(via === undefined ? {} : { via, reason: error.message }),
+    });
+    this.#record(index, rejected(error));
+  }
+
+  #complete(index: number, job: PushJob, outcome: PushOutcome): void {
+    const { role, accepted, rejected, placed, via } = this.#options;
+    const reply = finishPush({ role }, job, outcome, this.#since, via);
+    if (reply.ok) {
+      this.#accepted += 1;
+      this.#record(index, accepted(reply));
+    } else this.#record(index, rejected(placed?.(reply.error, index) ?? reply.error));
+  }
+
+  #record(index: number, result: R): void {
+    this.#results[index] = result;
+    this.#open -= 1;
+    if (this.#open === 0) this.#finish();
+  }
+
+  #finish(): void {
+    this.#settle({ accepted: this.#accepted, results: this.#results });
   }
 }

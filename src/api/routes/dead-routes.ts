@@ -11,8 +11,8 @@ import { limits } from '../../core/limits.ts';
 import { type DeadMarks, hasMarks } from '../../core/survey.ts';
 import type { DeadFilter, DeadLetters, Page, DeadLetter as StoredDeadLetter } from '../../ports/job-store.ts';
 import type { Api, ApiContext } from '../api-context.ts';
-import { auditNote } from '../http/audit-note.ts';
-import { readLimit, rejectBadCursor } from '../http/paging.ts';
+import { auditNote } from '../audit-trail.ts';
+import { readLimit, rejectBadCursor } from '../http/query.ts';
 import { needs } from '../http/route-access.ts';
 import {
   type RawDeadFilter,

@@ -17,7 +17,7 @@ import type { JournalParts, RoleContext } from '../../process/role.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { needs } from '../http/route-access.ts';
 import { apiLimits } from '../limits.ts';
-import { inTime } from './store-route.ts';
+import { inTime } from './store-routes.ts';
 
 export function journalRoute(api: Api, { role, questions }: ApiContext): void {
   const config = needs('read', 'every');

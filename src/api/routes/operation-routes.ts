@@ -25,7 +25,7 @@ import type { RoleContext } from '../../process/role.ts';
 import { readWhen } from '../../use-cases/accept-job.ts';
 import { draftOperation, storeOperation } from '../../use-cases/request-operation.ts';
 import type { Api, ApiContext } from '../api-context.ts';
-import { auditNote } from '../http/audit-note.ts';
+import { auditNote } from '../audit-trail.ts';
 import { actorOf, needs, requireTopic, rightsOf } from '../http/route-access.ts';
 import { readFilter, requireKnownTopic } from './dead-filter.ts';
 

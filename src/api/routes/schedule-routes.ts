@@ -35,8 +35,8 @@ import {
 } from '../../use-cases/change-schedule.ts';
 import { topicOfPush } from '../../use-cases/find-topics.ts';
 import type { Api, ApiContext } from '../api-context.ts';
-import { auditNote } from '../http/audit-note.ts';
-import { readLimit } from '../http/paging.ts';
+import { auditNote } from '../audit-trail.ts';
+import { readLimit } from '../http/query.ts';
 import { readIfMatch } from '../http/request-head.ts';
 import { mayTouch, needs, requireTopic } from '../http/route-access.ts';
 import { apiLimits } from '../limits.ts';

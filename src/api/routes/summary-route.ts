@@ -17,10 +17,10 @@ import type { Api, ApiContext } from '../api-context.ts';
 import { KeptAnswers } from '../http/kept-answers.ts';
 import { needs, rightsOf, seesDaemon } from '../http/route-access.ts';
 import { helpJson } from './alert-routes.ts';
-import { readiness } from './health-routes.ts';
+import { readiness } from './daemon-routes.ts';
 import { HeldSum } from './held-topics.ts';
 import { maySeeOperation } from './operation-routes.ts';
-import { noCounts, noJobs, statLines } from './stats-table.ts';
+import { noCounts, noJobs, statLines } from './stats-routes.ts';
 import { TopicAttention } from './topic-attention.ts';
 
 export function summaryRoute(api: Api, { role, questions }: ApiContext): void {

@@ -30,7 +30,7 @@ import { isFailing } from './attempt-routes.ts';
 import { whyHeld } from './held-topics.ts';
 import { JobFactsReader, type ManyLeases, manyLeases, NotifierAnswers } from './job-facts.ts';
 import { dueJson } from './job-json.ts';
-import type { StatLine } from './stats-table.ts';
+import type { StatLine } from './stats-routes.ts';
 
 type Reason = (typeof attentionReasons)[number];
 

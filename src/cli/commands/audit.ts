@@ -1,7 +1,7 @@
 // dq audit: lists who changed what, newest first.
 
 import type { Command } from 'commander';
-import type { AuditEntryJson } from '../../contract/api/audit.ts';
+import type { AuditEntryJson } from '../../contract/api/access.ts';
 import { type DaemonOptions, daemonCommand, type Texts } from '../daemon/daemon-options.ts';
 import { printPages } from '../daemon/read-pages.ts';
 import { flagNames, limitOf, timeOption } from '../flags.ts';

@@ -3,8 +3,8 @@
 
 import { hostname, userInfo } from 'node:os';
 import type { Command } from 'commander';
+import type { listSessionsSchema, SignInLinkJson } from '../../contract/api/access.ts';
 import type { ReplyOf } from '../../contract/api/schema.ts';
-import type { listSessionsSchema, SignInLinkJson } from '../../contract/api/session.ts';
 import { linkNamePattern } from '../../core/session.ts';
 import { ask, callsDaemon, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { consoleOf } from '../daemon/find-daemon.ts';

@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander';
 import type { ReplyOf } from '../../contract/api/schema.ts';
-import type { listShardsSchema, removeShardSchema, ShardJson } from '../../contract/api/shard.ts';
+import type { listShardsSchema, removeShardSchema, ShardJson } from '../../contract/api/store.ts';
 import { forgottenSentence } from '../../core/shard-list.ts';
 import { ApiRefusal } from '../daemon/api-client.ts';
 import { ask, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';

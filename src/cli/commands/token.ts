@@ -1,8 +1,8 @@
 // dq token: access tokens. Prints a new token once, alone on stdout, so that a script can store it.
 
 import type { Command } from 'commander';
+import type { CreatedTokenJson, listTokensSchema } from '../../contract/api/access.ts';
 import type { ReplyOf } from '../../contract/api/schema.ts';
-import type { CreatedTokenJson, listTokensSchema } from '../../contract/api/token.ts';
 import type { ApiReply } from '../daemon/api-client.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit, exitCodes } from '../exit.ts';

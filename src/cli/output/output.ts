@@ -88,7 +88,7 @@ const textOf = (cell: Cell): string =>
   escapeControls(typeof cell === 'object' && cell !== null ? cell.join(',') : String(cell ?? '')) || '-';
 
 /** A table with a head line, as text. */
-export function headed(head: readonly string[], rows: readonly (readonly Cell[])[]): string {
+function headed(head: readonly string[], rows: readonly (readonly Cell[])[]): string {
   return tableOf([head.map((name) => colors.bold(name)), ...rows.map((row) => row.map(textOf))]);
 }
 

@@ -1,8 +1,8 @@
 // QueueService is dq.v1.Queue: the calls of the HTTP API that producers and pull clients need, by the same
 // use cases.
 
+import { PushBatch } from '../../api/routes/batch-route.ts';
 import { attemptJson } from '../../api/routes/job-json.ts';
-import { PushBatch } from '../../api/routes/push-batch.ts';
 import { contractLimits } from '../../contract/api/limits.ts';
 import { webhookIdOf } from '../../core/delivery.ts';
 import { formatInstant, formatInstantOrNull } from '../../core/duration.ts';

@@ -1,7 +1,7 @@
 // PhpListener is the TCP server for clients of php-delayqueue: admission, number of connections, draining.
 
 import { createServer, type Server, type Socket } from 'node:net';
-import { RejectionLines } from '../../api/http/rejection-lines.ts';
+import { RejectionLines } from '../../api/http/request-log.ts';
 import { catalogue, type DqError } from '../../core/errors.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { FailureLog } from '../../runtime/failure-log.ts';

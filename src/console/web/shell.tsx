@@ -4,7 +4,7 @@
 import { signal } from '@preact/signals';
 import type { FunctionComponent } from 'preact';
 import { useEffect, useLayoutEffect } from 'preact/hooks';
-import type { MeJson } from '../../contract/api/session.ts';
+import type { MeJson } from '../../contract/api/access.ts';
 import type { SummaryJson } from '../../contract/api/stats.ts';
 import type { Scope } from '../../core/token.ts';
 import { build, signedOut } from './api/call.ts';

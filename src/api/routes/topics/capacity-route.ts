@@ -15,7 +15,7 @@ import { firstFound } from '../../../use-cases/find-job.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { needs, seesDaemon } from '../../http/route-access.ts';
 import { dueJson } from '../job-json.ts';
-import { noCounts, noJobs } from '../stats-table.ts';
+import { noCounts, noJobs } from '../stats-routes.ts';
 import { TopicAttention } from '../topic-attention.ts';
 import { nameToFind } from './topic-routes.ts';
 

@@ -40,8 +40,8 @@ import {
 import { findTopics } from '../../../use-cases/find-topics.ts';
 import { removeTopic } from '../../../use-cases/remove-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
-import { auditNote } from '../../http/audit-note.ts';
-import { invalidCursor, readLimit } from '../../http/paging.ts';
+import { auditNote } from '../../audit-trail.ts';
+import { invalidCursor, readLimit } from '../../http/query.ts';
 import { readIfMatch } from '../../http/request-head.ts';
 import { mayTouch, needs, requireTopic, seesHeaderValues } from '../../http/route-access.ts';
 

@@ -2,7 +2,7 @@
 // on a machine without any token, the session "this machine".
 
 import { signal } from '@preact/signals';
-import type { MeJson, SignedInJson } from '../../../contract/api/session.ts';
+import type { MeJson, SignedInJson } from '../../../contract/api/access.ts';
 import type { SummaryJson } from '../../../contract/api/stats.ts';
 import type { Scope } from '../../../core/token.ts';
 import { CallError, call, hasKey, retryMs, setKey, signedOut, wait } from './call.ts';

@@ -31,7 +31,7 @@ export const processed = ({ done, skipped, failed }: OperationJson): number => d
 const isAboutDead = (kind: string): boolean => kind === 'requeue' || kind === 'purge';
 
 /** "Requeue 1,240 dead letters of coupon.expire" */
-export function titleOf(kind: string, topic: string | undefined, count: number | null): string {
+function titleOf(kind: string, topic: string | undefined, count: number | null): string {
   const what = isAboutDead(kind) ? 'op_dead' : 'op_jobs';
   const jobs = count === null ? t(`${what}_any`) : t(what, { count: number(count) });
   const verb = t(`op_${kind}` as Word);

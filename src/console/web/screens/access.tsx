@@ -1,8 +1,7 @@
 // Access: tokens and sessions. A created token is shown once.
 
 import { useState } from 'preact/hooks';
-import type { SessionJson } from '../../../contract/api/session.ts';
-import type { CreatedTokenJson, TokenJson } from '../../../contract/api/token.ts';
+import type { CreatedTokenJson, SessionJson, TokenJson } from '../../../contract/api/access.ts';
 import type { Scope } from '../../../core/token.ts';
 import { CallError, call, replaceSession } from '../api/call.ts';
 import { type Polled, usePoll } from '../api/poll.ts';

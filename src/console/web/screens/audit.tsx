@@ -1,7 +1,7 @@
 // Audit log: who changed what. A row opens the difference, field by field. Also the tab Changes of a topic.
 
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import type { AuditEntryJson } from '../../../contract/api/audit.ts';
+import type { AuditEntryJson } from '../../../contract/api/access.ts';
 import type { PageOf } from '../../../contract/api/schema.ts';
 import { get } from '../api/call.ts';
 import { onRefreshAll } from '../api/poll.ts';

@@ -1,6 +1,6 @@
 // The points of a job's timeline: past ones from the record, planned ones from the API.
 
-import type { AuditEntryJson } from '../../../contract/api/audit.ts';
+import type { AuditEntryJson } from '../../../contract/api/access.ts';
 import type { JobJson } from '../../../contract/api/job.ts';
 import type { PageOf } from '../../../contract/api/schema.ts';
 import { isHeld, isOfClients } from '../../../core/job-why.ts';

@@ -1,14 +1,23 @@
-// The caller, sign-in links, and sessions of the console.
+// Access: tokens, the caller, sign-in links, and sessions of the console. The audit log: who
+// changed what.
 
 import { Type } from 'typebox';
 import { brokerTypes } from '../../core/broker.ts';
+import { limits } from '../../core/limits.ts';
 import { linkNamePattern, signInKinds } from '../../core/session.ts';
-import { scopes } from '../../core/token.ts';
+import { everyTopic, scopes, tokenNamePattern } from '../../core/token.ts';
+import { contractLimits } from './limits.ts';
 import {
   closed,
   flag,
   instant,
+  instantOrNull,
+  instantText,
   type JsonOf,
+  limitParam,
+  orNull,
+  pageOf,
+  pagingParams,
   problems,
   reply,
   text,
@@ -16,7 +25,90 @@ import {
   texts,
   yes,
 } from './schema.ts';
-import { Scopes, TopicGlobs } from './token.ts';
+
+const tags = ['access'];
+
+const TokenName = Type.String({
+  pattern: tokenNamePattern.source,
+  description: '1 to 64 of A-Z a-z 0-9 . _ - beginning with a letter or digit',
+  examples: ['shop-producer'],
+});
+
+const Scopes = Type.Array(Type.Enum(scopes), {
+  minItems: 1,
+  uniqueItems: true,
+  description:
+    'push: pushes, cancel; read: every GET; operate: pause, run, requeue, purge; admin: everything',
+  examples: [['push']],
+});
+
+const TopicGlob = Type.String({
+  pattern: '^[A-Za-z0-9._*-]{1,128}$',
+  description: '1 to 128 of A-Z a-z 0-9 . _ - and *',
+});
+
+const TopicGlobs = Type.Array(TopicGlob, {
+  minItems: 1,
+  maxItems: limits.tokenTopicsMax,
+  description: 'topic names; * stands for any characters',
+  default: [everyTopic],
+  examples: [['order.*']],
+});
+
+const settings = { name: TokenName, scopes: Scopes, topics: TopicGlobs };
+
+const Token = closed(
+  {
+    ...settings,
+    id: text('the part of the token after dqk_, by which logs name it', '0a1b2c3d4e5f'),
+    createdAt: instant('when it was created'),
+    expiresAt: textOrNull('when dq begins to reject it; null: it does not end', '2030-04-01T08:00:00.000Z'),
+    lastUsedAt: instantOrNull('last use, to the minute; null: none is known'),
+  },
+  { title: 'Token' },
+);
+export type TokenJson = JsonOf<typeof Token>;
+
+const TokenInput = closed(
+  {
+    ...settings,
+    topics: Type.Optional(TopicGlobs),
+    expiresIn: Type.Optional(text('how long it is valid, such as 90d; default: it does not end', '90d')),
+  },
+  { title: 'TokenInput' },
+);
+
+const CreatedToken = closed(
+  {
+    ...Token.properties,
+    token: text('the token; shown here and never again', 'dqk_0a1b2c3d4e5f_…'),
+  },
+  { title: 'CreatedToken' },
+);
+export type CreatedTokenJson = JsonOf<typeof CreatedToken>;
+
+export const listTokensSchema = {
+  operationId: 'listTokens',
+  tags,
+  summary: 'Access tokens by name, without their secret part',
+  response: { 200: reply('all tokens', closed({ items: Type.Array(Token) })), ...problems(503) },
+};
+
+export const createTokenSchema = {
+  operationId: 'createToken',
+  tags,
+  summary: 'Create an access token; once one exists, every request needs a token',
+  body: TokenInput,
+  response: { 201: reply('the token, shown once', CreatedToken), ...problems(409, 413, 415, 503) },
+};
+
+export const removeTokenSchema = {
+  operationId: 'removeToken',
+  tags,
+  summary: 'Remove an access token; every process rejects it within 2 s',
+  params: closed({ name: text('name of the token', 'shop-producer') }),
+  response: { 200: reply('removed', closed({ deleted: yes })), ...problems(404, 413, 503) },
+};
 
 const Me = closed(
   {
@@ -60,12 +152,10 @@ export type MeJson = JsonOf<typeof Me>;
 
 export const meSchema = {
   operationId: 'me',
-  tags: ['access'],
+  tags,
   summary: 'Who the caller is, and what it may do',
   response: { 200: reply('the caller', Me), ...problems(503) },
 };
-
-const tags = ['access'];
 
 const SignInLinkInput = closed(
   {
@@ -182,4 +272,67 @@ export const signOutSchema = {
   tags,
   summary: 'End the session of this call; on the console port only',
   response: { 200: reply('signed out', closed({ deleted: yes })), ...problems(413, 503) },
+};
+
+const anyValue = (description: string, example: unknown) =>
+  Type.Unsafe<unknown>({ description, examples: [example] });
+
+const AuditEntry = closed(
+  {
+    id: text('orders entries by time', '019a8e6b0f2c0a1b2c3d4e5f'),
+    at: instant('when dq answered the call'),
+    actor: text('token, sign-in link, "this machine", or "dq CLI" and the user of the system', 'li.wei'),
+    address: text('IP address of the caller, or of the proxy before dq', '127.0.0.1'),
+    action: text('operationId of the call', 'patchTopic'),
+    topic: textOrNull('null: concerns no single topic', 'order.close'),
+    jobId: textOrNull('null: concerns no single job'),
+    detail: orNull(
+      closed(
+        {
+          changes: Type.Optional(
+            Type.Array(
+              closed({
+                field: text('name of the field', 'maxAttempts'),
+                before: anyValue('earlier value; null: none. *** stands for a hidden value', 5),
+                after: anyValue('new value; null: none', 10),
+              }),
+              { description: 'fields whose value differs' },
+            ),
+          ),
+          filter: Type.Optional(
+            Type.Record(Type.String(), Type.Unknown(), {
+              description: 'what the caller selected or gave',
+              examples: [{ topic: 'order.close' }],
+            }),
+          ),
+          count: Type.Optional(Type.Integer({ description: 'jobs that the call changed', examples: [12] })),
+        },
+        { title: 'AuditDetail' },
+      ),
+      'the difference, or filter and count',
+    ),
+    status: Type.Integer({ description: 'HTTP status of the answer', examples: [200] }),
+    code: textOrNull('of the error; null: it succeeded'),
+  },
+  { title: 'AuditEntry' },
+);
+export type AuditEntryJson = JsonOf<typeof AuditEntry>;
+
+export const auditSchema = {
+  operationId: 'audit',
+  tags,
+  summary: 'Changes by operators and sign-ins, newest first',
+  description:
+    'Entries appear within a second and stay for audit.days, at most 100,000. The log files of kind audit have all of them. A page can be short and have a nextCursor.',
+  querystring: closed({
+    topic: Type.Optional(text('only this topic', 'order.close')),
+    id: Type.Optional(text('only this job; requires topic', '4711')),
+    actor: Type.Optional(text('only this actor', 'li.wei')),
+    action: Type.Optional(text('only this operationId', 'patchTopic')),
+    since: instantText('recorded then or later'),
+    until: instantText('recorded before'),
+    ...pagingParams,
+    limit: limitParam('items of a page', contractLimits.auditPageMax),
+  }),
+  response: { 200: reply('a page', pageOf(AuditEntry)), ...problems(503) },
 };

@@ -1,18 +1,21 @@
-// error-handler.ts answers every failed request with a problem document, and logs rejected pushes and
-// cancels. An unexpected error is logged and answered without its text: one request's bug ends neither the
+// rejections.ts answers every failed request with a problem document, and counts and logs rejected pushes and
+// cancels: those of routes, and those that an HttpFront rejects before routing, without a token or from a web
+// page. An unexpected error is logged and answered without its text: one request's bug ends neither the
 // process nor the answers of other requests.
 
+import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { DqError } from '../../core/errors.ts';
+import { catalogue, DqError } from '../../core/errors.ts';
 import { StoreError } from '../../ports/store-error.ts';
+import type { RoleContext } from '../../process/role.ts';
 import type { ApiContext } from '../api-context.ts';
+import { auditNote } from '../audit-trail.ts';
 import { rejectionOf } from '../routes/push-result.ts';
-import { auditNote } from './audit-note.ts';
-import type { HttpFront } from './http-front.ts';
+import type { FrontObserver, HttpFront } from './http-front.ts';
 import { frameworkProblem, problemOf, storeProblem } from './problem.ts';
-import { unreadable } from './query.ts';
+import { parseQuery, unreadable } from './query.ts';
 import { isRead } from './request-head.ts';
-import { logRequest } from './request-log.ts';
+import { logRequest, type RejectionLines } from './request-log.ts';
 import { errorFor, mayTouch } from './route-access.ts';
 
 export function errorHandler(context: ApiContext, front: HttpFront) {
@@ -76,4 +79,61 @@ function recordRejection(context: ApiContext, request: FastifyRequest, error: Dq
     bytes: Buffer.isBuffer(request.body) ? request.body.length : 0,
     ms: null,
   });
+}
+
+/** Counts the answers of an HttpFront; `countsReplies` false: dq_http_requests_total leaves them out. */
+export function observerOf(
+  { metrics }: RoleContext,
+  rejections: RejectionLines,
+  countsReplies: boolean,
+): FrontObserver {
+  return {
+    onAnswer: (status) => {
+      if (countsReplies) metrics.count('dq_http_requests_total', 1, classOf(status));
+    },
+    onRejected: (request, error) => recordUnrouted(metrics, rejections, request, error),
+  };
+}
+
+function classOf(status: number): '2xx' | '3xx' | '4xx' | '5xx' {
+  if (status >= 500) return '5xx';
+  if (status >= 400) return '4xx';
+  return status >= 300 ? '3xx' : '2xx';
+}
+
+const jobsPath = /^\/v1\/(?:topics\/([^/?]+)\/)?jobs(?:\/([^/?]+))?(?:\?(.*))?$/;
+
+/** Ignores every other call. Names topic and id as far as they are readable. */
+function recordUnrouted(
+  metrics: RoleContext['metrics'],
+  lines: RejectionLines,
+  { method, url = '' }: IncomingMessage,
+  error: DqError,
+): void {
+  const [, topic, id, query] = jobsPath.exec(url) ?? [];
+  const isPush = method === 'POST' && id === undefined && jobsPath.test(url);
+  const isCancel = method === 'DELETE' && topic !== undefined && id !== undefined;
+  if (!isPush && !isCancel) return;
+  if (isPush) metrics.count('dq_pushes_total', 1, rejectionOf(error.code));
+  const idInQuery = topic === undefined ? undefined : parseQuery(query ?? '')['id'];
+  lines.write({
+    method: isCancel ? 'DELETE' : 'POST',
+    topic: decoded(topic),
+    id: decoded(id) ?? (typeof idInQuery === 'string' ? idInQuery : null),
+    status: catalogue[error.code].status,
+    code: error.code,
+    version: null,
+    dueAt: null,
+    bytes: 0,
+    ms: null,
+  });
+}
+
+function decoded(segment: string | undefined): string | null {
+  if (segment === undefined) return null;
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment; // the raw text says more than nothing
+  }
 }

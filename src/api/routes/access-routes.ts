@@ -1,29 +1,45 @@
-// GET /v1/me answers who the caller is, what it may do, and the facts about this daemon that a page needs
-// first. Sign-in links and sessions of the console: a link is made here and exchanged on the console's port.
-// A link never has more rights than its maker, and ends with the token of its maker.
+// Access, and the record of changes. GET /v1/me answers who the caller is, what it may do, and the facts
+// about this daemon that a page needs first. Sign-in links and sessions of the console: a link is made here
+// and exchanged on the console's port. A link never has more rights than its maker, and ends with the token
+// of its maker. /v1/tokens: one reply shows the token, once; dq stores its digest. A caller whose token
+// covers some topics only may do nothing there: it could make itself a token for all of them.
 
 import { hostname } from 'node:os';
 import {
+  auditSchema,
   createSignInLinkSchema,
+  createTokenSchema,
   listSessionsSchema,
+  listTokensSchema,
   meSchema,
   removeSessionSchema,
   removeSessionsSchema,
-} from '../../contract/api/session.ts';
-import { difference } from '../../core/audit.ts';
+  removeTokenSchema,
+} from '../../contract/api/access.ts';
+import { contractLimits } from '../../contract/api/limits.ts';
+import { type AuditEntry, auditIdPattern, difference } from '../../core/audit.ts';
 import { brokersOf } from '../../core/broker.ts';
-import { formatInstant } from '../../core/duration.ts';
+import { formatInstant, formatInstantOrNull } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import { limits } from '../../core/limits.ts';
 import { linkDigestOf, makeSignInLink, type SessionRecord } from '../../core/session.ts';
-import { coversGlob, grants } from '../../core/token.ts';
+import {
+  coversGlob,
+  everyTopic,
+  grants,
+  reaches,
+  reachesEveryTopic,
+  type TokenRecord,
+} from '../../core/token.ts';
 import { servesThisMachine } from '../../process/exposure.ts';
 import { endOf, hasEnded } from '../../registry/session-book.ts';
 import { urlOfHost } from '../../runtime/listen.ts';
 import { wallNow } from '../../runtime/time.ts';
+import { addToken, readTokenLifetime } from '../../use-cases/add-token.ts';
 import type { Api, ApiContext } from '../api-context.ts';
-import { auditNote } from '../http/audit-note.ts';
-import { needs, rightsOf } from '../http/route-access.ts';
+import { auditNote } from '../audit-trail.ts';
+import { invalidCursor, readInstant, readLimit } from '../http/query.ts';
+import { needs, requireTopic, rightsOf } from '../http/route-access.ts';
 
 export function sessionRoutes(api: Api, context: ApiContext): void {
   const { registry, config } = context.role;
@@ -145,4 +161,76 @@ function meRoute(api: Api, { role, tokens, isReadOnly = false }: ApiContext): vo
       now: formatInstant(clock.now()),
     };
   });
+}
+
+export function tokenRoutes(api: Api, { role, tokens }: ApiContext): void {
+  const { registry } = role;
+  const admin = needs('admin', 'every');
+
+  api.get('/v1/tokens', { schema: listTokensSchema, config: needs('read', 'every') }, async () => {
+    const all = await registry.tokens(-1);
+    return { items: (all.tokens ?? []).map(tokenJson) };
+  });
+
+  api.post('/v1/tokens', { schema: createTokenSchema, config: admin }, async (request, answer) => {
+    const { name, scopes: allowed, topics = [everyTopic], expiresIn } = request.body;
+    const life = readTokenLifetime(expiresIn);
+    if (!life.ok) throw invalidField('expiresIn', life.message);
+    const wanted = { name, scopes: allowed, topics, expiresInMs: life.value };
+    const given = { name, scopes: allowed, topics, expiresIn };
+    auditNote(request, { detail: { changes: difference(null, given) } });
+    const { token, record } = await addToken(registry, wanted);
+    await refreshTokens();
+    return answer.code(201).send({ ...tokenJson(record), token });
+  });
+
+  api.delete('/v1/tokens/:name', { schema: removeTokenSchema, config: admin }, async (request) => {
+    const { name } = request.params;
+    if ((await registry.removeToken(name)) === 'absent')
+      throw new DqError('token_not_found', `there is no token ${JSON.stringify(name)}`);
+    await refreshTokens();
+    return { deleted: true };
+  });
+
+  async function refreshTokens(): Promise<void> {
+    // The change is stored; that this process reads it late is not a failure of the call.
+    await tokens.refresh().catch(() => undefined);
+  }
+}
+
+function tokenJson({ createdAt, expiresAt, usedAt, digest: _, ...token }: TokenRecord) {
+  return {
+    ...token,
+    createdAt: formatInstant(createdAt),
+    expiresAt: formatInstantOrNull(expiresAt),
+    lastUsedAt: formatInstantOrNull(usedAt),
+  };
+}
+
+/** A caller whose token covers some topics only sees the entries of these topics. */
+export function auditRoute(api: Api, { role }: ApiContext): void {
+  api.get('/v1/audit', { schema: auditSchema, config: needs('admin', 'handler') }, async (request) => {
+    const { topic, id, actor, action, since, until, cursor } = request.query;
+    const limit = readLimit(request.query.limit, contractLimits.auditPageMax);
+    if (topic !== undefined) requireTopic(request, topic);
+    if (id !== undefined && topic === undefined) throw invalidField('id', 'requires topic');
+    if (cursor !== undefined && !auditIdPattern.test(cursor)) throw invalidCursor();
+    const filter = {
+      topic,
+      jobId: id,
+      actor,
+      action,
+      since: since === undefined ? undefined : readInstant('since', since),
+      until: until === undefined ? undefined : readInstant('until', until),
+    };
+    const page = await role.registry.audit(filter, cursor ?? null, limit);
+    const rights = rightsOf(request);
+    const isVisible = (entry: AuditEntry) =>
+      reachesEveryTopic(rights) || (entry.topic !== null && reaches(rights, entry.topic));
+    return { items: page.items.filter(isVisible).map(entryJson), nextCursor: page.next };
+  });
+}
+
+function entryJson({ at, ...entry }: AuditEntry) {
+  return { ...entry, at: formatInstant(at) };
 }

@@ -1,20 +1,29 @@
 // GET /v1/store shows how the job store is doing: durability, files and disk of the embedded store, or each
 // Redis. Its reply is kept for contractLimits.storeFactsMs, so that many viewers cost as much as one. A
 // silent store or shard is reported as such; the last values of a silent shard stay.
+// /v1/shards: list, add, drain and remove the Redis servers that hold the jobs. use-cases/change-shards.ts
+// defines the effects.
 
 import { stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { journalModeOf } from '../../config/options.ts';
 import { contractLimits } from '../../contract/api/limits.ts';
 import {
+  addShardSchema,
+  drainShardSchema,
   type EmbeddedStoreJson,
+  listShardsSchema,
+  removeShardSchema,
   type ShardInfoJson,
+  type ShardJson,
   type StoreJson,
   storeSchema,
 } from '../../contract/api/store.ts';
 import { durabilityOf, type JournalMode } from '../../core/durability.ts';
 import { formatInstant } from '../../core/duration.ts';
+import { DqError, invalidField } from '../../core/errors.ts';
 import type { ShardRecord } from '../../core/shard-list.ts';
+import { parseRedisUrl } from '../../core/url/redis-url.ts';
 import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
 import type { StoreHealth } from '../../ports/job-store.ts';
 import type { ShardServers } from '../../ports/shard-servers.ts';
@@ -22,10 +31,11 @@ import { StoreError } from '../../ports/store-error.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { monotonicNow, wallNow } from '../../runtime/time.ts';
 import { within } from '../../runtime/timeout.ts';
+import { addShard, drainShard, knownShard, removeShard, type Shards } from '../../use-cases/change-shards.ts';
 import type { Api, ApiContext } from '../api-context.ts';
+import { auditNote } from '../audit-trail.ts';
 import { needs } from '../http/route-access.ts';
 import { apiLimits } from '../limits.ts';
-import { shardJson, silentShard } from './shard-routes.ts';
 
 export function storeRoute(api: Api, { role }: ApiContext): void {
   const infos = new Map<string, ShardInfoJson>();
@@ -143,4 +153,96 @@ async function shardState(
   }
   const known = facts ?? silentShard(servers, shard, 'does not answer');
   return { ...known, info: infos.get(id) ?? null };
+}
+
+export function shardRoutes(api: Api, { role }: ApiContext): void {
+  const { registry } = role;
+  const admin = needs('admin', 'every');
+
+  const shards = (): Shards => {
+    if (role.shards === undefined)
+      throw new DqError(
+        'no_shards',
+        'shards: the jobs are in the embedded store; shards need the option redis',
+      );
+    return { registry, ...role.shards, journal: role.journal?.db };
+  };
+
+  api.get('/v1/shards', { schema: listShardsSchema, config: needs('read', 'every') }, async () => {
+    const all = shards();
+    await all.refresh();
+    const { number, shards: records } = all.servers.list;
+    return { number, items: await Promise.all(records.map((record) => shardJson(all.servers, record))) };
+  });
+
+  api.post('/v1/shards', { schema: addShardSchema, config: admin }, async (request, answer) => {
+    const { url, buckets } = request.body;
+    const all = shards();
+    const parsed = parseRedisUrl(url);
+    if (!parsed.ok) throw invalidField('url', parsed.message);
+    auditNote(request, { detail: { filter: { url: all.servers.nameOf(url) } } });
+    const { id } = await addShard(all, url, buckets ?? all.servers.bucketsOf(url));
+    return answer.code(201).send(await shardJson(all.servers, knownShard(all.servers.list, id)));
+  });
+
+  api.post('/v1/shards/:id/drain', { schema: drainShardSchema, config: admin }, async (request) => {
+    const { id } = request.params;
+    const all = shards();
+    await drainShard(all, id);
+    return shardJson(all.servers, knownShard(all.servers.list, id));
+  });
+
+  api.delete('/v1/shards/:id', { schema: removeShardSchema, config: admin }, async (request) => {
+    const { id } = request.params;
+    const { lost } = await removeShard(shards(), id, request.query.jobs === 'lost');
+    if (lost !== null)
+      role.log.error(
+        role.journal === undefined
+          ? 'a shard was removed as lost: dq delivers its jobs only after dq shard add adds it again'
+          : 'a shard was removed as lost: dq restores its jobs from the journal on the other shards',
+        undefined,
+        { shard: id, redis: lost },
+      );
+    return { deleted: true, restores: lost !== null && role.journal !== undefined };
+  });
+}
+
+/** Of a server without an answer. */
+const silentShard = (
+  servers: ShardServers,
+  { id, url, active, buckets, addedAt }: ShardRecord,
+  trouble: string,
+): ShardJson => ({
+  id,
+  url: servers.nameOf(url),
+  state: active ? 'active' : 'draining',
+  buckets,
+  addedAt: formatInstant(addedAt),
+  jobs: null,
+  alerts: null,
+  list: null,
+  trouble,
+});
+
+/** Jobs and alerts as the server answers now, not as this process last saw them. */
+async function shardJson(servers: ShardServers, shard: ShardRecord): Promise<ShardJson> {
+  const { id } = shard;
+  const [held, trouble] = await Promise.all([orFailure(servers.holds(id)), orFailure(servers.trouble(id))]);
+  if (held instanceof StoreError) {
+    // It works again, or is not open yet.
+    const why = typeof trouble === 'string' ? trouble : `does not answer (${held.failure.code})`;
+    return silentShard(servers, shard, why);
+  }
+  const { jobs, alerts, list } = held;
+  const wrong = trouble instanceof StoreError ? null : trouble;
+  return { ...silentShard(servers, shard, ''), jobs, alerts, list, trouble: wrong };
+}
+
+async function orFailure<T>(call: Promise<T>): Promise<T | StoreError> {
+  try {
+    return await call;
+  } catch (error) {
+    if (error instanceof StoreError) return error;
+    throw error;
+  }
 }
