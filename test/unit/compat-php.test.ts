@@ -1,9 +1,8 @@
 import { execFileSync } from 'node:child_process';
 import { describe, expect, it } from 'vitest';
-import { readFixTime } from '../../src/compat/php/fix-time.ts';
 import { FrameReader, frameOf } from '../../src/compat/php/frames.ts';
-import { phpMembers, phpString } from '../../src/compat/php/php-json.ts';
-import { storedBody } from '../../src/compat/php/stored-body.ts';
+import { readFixTime } from '../../src/compat/php/php-dialect.ts';
+import { phpMembers, phpString, storedBody } from '../../src/compat/php/php-json.ts';
 import { createLocalTime } from '../../src/core/calendar.ts';
 import { texts, words } from '../support/words.ts';
 

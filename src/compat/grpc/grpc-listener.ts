@@ -12,7 +12,10 @@ import {
   ServerInterceptingCall,
   type ServerInterceptingCallInterface,
   type ServerUnaryCall,
+  type ServerWritableStream,
   setLogVerbosity,
+  status,
+  type UntypedServiceImplementation,
 } from '@grpc/grpc-js';
 import { BodyBudget, finishBody, releaseBody, takeOverBody } from '../../api/http/body-budget.ts';
 import type { FrontTimes } from '../../api/http/http-front.ts';
@@ -32,12 +35,18 @@ import { CompatJobs } from '../compat-jobs.ts';
 import type { CompatListener, CompatParts } from '../compat-listener.ts';
 import { compatLimits, grpcLimits } from '../limits.ts';
 import { GrpcConnections } from './grpc-connections.ts';
-import { HealthService } from './health-service.ts';
-import { type ReadMessage, serviceOf } from './messages.ts';
-import type { GrpcCall, GrpcMethod, GrpcMethods, GrpcVerb } from './method.ts';
+import {
+  type GrpcCall,
+  type GrpcMethod,
+  type GrpcMethods,
+  type GrpcVerb,
+  type Message,
+  type ReadMessage,
+  serviceOf,
+} from './messages.ts';
 import { MykitService } from './mykit-service.ts';
 import { QueueService } from './queue-service.ts';
-import { statusOf } from './status.ts';
+import { clipped, statusOf } from './status.ts';
 
 const queueName = 'dq.v1.Queue';
 const mykitName = 'io.mykit.delay.rpc.dubbo.MykitDelayDubboInterface';
@@ -270,4 +279,67 @@ interface AdmittedCall extends Pick<GrpcCall, 'rights' | 'admit' | 'client'> {
 interface InnerCall {
   readonly stream: ServerHttp2Stream;
   readonly incomingEncoding: string;
+}
+
+type Watcher = ServerWritableStream<ReadMessage, object>;
+
+/** grpc.health.v1: a server serves from its start to its drain. Load balancers call it without a token. */
+class HealthService {
+  readonly #services: ReadonlySet<string>;
+  readonly #watchers = new Set<Watcher>();
+  #isDraining = false;
+
+  /** `services`: their names, with package */
+  constructor(services: readonly string[]) {
+    this.#services = new Set(['', ...services]);
+  }
+
+  readonly implementation: UntypedServiceImplementation = {
+    Check: (
+      { request }: ServerUnaryCall<ReadMessage, object>,
+      answer: (error: object | null, reply?: object) => void,
+    ) => {
+      const name = nameOf(request);
+      if (request instanceof DqError) answer(statusOf(request));
+      else if (this.#services.has(name)) answer(null, this.#reply());
+      else answer({ code: status.NOT_FOUND, details: clipped(`service: dq has no ${JSON.stringify(name)}`) });
+    },
+    Watch: (call: Watcher) => {
+      if (call.request instanceof DqError) {
+        call.emit('error', statusOf(call.request));
+        return;
+      }
+      if (this.#watchers.size >= grpcLimits.watchersMax) {
+        const details = `${grpcLimits.watchersMax} health checks wait already; use Check`;
+        call.emit('error', { code: status.RESOURCE_EXHAUSTED, details });
+        return;
+      }
+      if (!this.#services.has(nameOf(call.request))) {
+        call.write({ status: 'SERVICE_UNKNOWN' });
+      } else call.write(this.#reply());
+      if (this.#isDraining) {
+        call.end();
+        return;
+      }
+      this.#watchers.add(call);
+      call.on('cancelled', () => this.#watchers.delete(call));
+    },
+  };
+
+  drain(): void {
+    this.#isDraining = true;
+    for (const call of this.#watchers) {
+      if (this.#services.has(nameOf(call.request))) call.write(this.#reply());
+      call.end();
+    }
+    this.#watchers.clear();
+  }
+
+  #reply(): object {
+    return { status: this.#isDraining ? 'NOT_SERVING' : 'SERVING' };
+  }
+}
+
+function nameOf(request: ReadMessage): string {
+  return String((request as Message)['service'] ?? '');
 }

@@ -1,4 +1,5 @@
-// messages.ts reads and writes the messages of a .proto file. Before protobufjs decodes a message, it rejects
+// messages.ts declares what a gRPC service of dq provides: a function for each unary method. It reads and
+// writes the messages of its .proto file. Before protobufjs decodes a message, it rejects
 //   unknown fields, which protobufjs drops: dq accepts no field that it would ignore, and a consumer of Dubbo
 //   without dq's .proto sends other fields.
 //   texts that are not UTF-8, which protobufjs changes: two ids would become one.
@@ -6,9 +7,10 @@
 // Pure.
 
 import { isUtf8 } from 'node:buffer';
-import type { ServiceDefinition } from '@grpc/grpc-js';
+import type { Metadata, ServiceDefinition } from '@grpc/grpc-js';
 import protobuf, { type Field, type Type } from 'protobufjs';
 import { DqError, invalidField } from '../../core/errors.ts';
+import type { Rights } from '../../core/token.ts';
 import { grpcLimits } from '../limits.ts';
 
 /** A request message: absent members are not given; 64-bit numbers are digits, enums are names. */
@@ -82,3 +84,43 @@ function wireTypeOf({ type, resolvedType }: Field): number | undefined {
 }
 
 const wireTypes: Readonly<Record<string, number>> = protobuf.types.basic;
+
+/** as in dq_compat_requests_total */
+export type GrpcVerb =
+  | 'push'
+  | 'batch'
+  | 'get'
+  | 'del'
+  | 'pull'
+  | 'ack'
+  | 'nack'
+  | 'extend'
+  | 'finish'
+  | 'restore'
+  | 'clear';
+
+/** A call under way, as its method sees it. */
+export interface GrpcCall {
+  readonly rights: Rights;
+  /** The rights now, after a wait. Throws DqError. */
+  readonly admit: () => Rights;
+  /** as of clientOf */
+  readonly client: string;
+  readonly metadata: Metadata;
+  /** until the deadline of the client; Infinity: it has none */
+  readonly leftMs: number;
+  /** The client leaves, or its deadline passes; at once if it has. */
+  readonly onCancelled: (listener: () => void) => void;
+  /** The call ends before its reply is sent. */
+  readonly onUnsent: (listener: () => void) => void;
+}
+
+export interface GrpcMethod {
+  readonly verb: GrpcVerb;
+  /** The members of the reply. Rejects with DqError or StoreError. */
+  readonly execute: (request: Message, call: GrpcCall) => Promise<object>;
+  /** for the metric; default: every reply is a success */
+  readonly isOk?: (reply: object) => boolean;
+}
+
+export type GrpcMethods = Readonly<Record<string, GrpcMethod>>;

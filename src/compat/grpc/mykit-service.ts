@@ -2,14 +2,12 @@
 // are those of the HTTP port for clients of mykit-delay.
 
 import type { Rights } from '../../core/token.ts';
-import { CompatJobs } from '../compat-jobs.ts';
+import { CompatJobs, topicOrMade } from '../compat-jobs.ts';
 import type { CompatParts } from '../compat-listener.ts';
-import { topicOrMade } from '../http/auto-topics.ts';
 import { leavesOpen } from '../http/http-listener.ts';
 import { PoppedJobs } from '../http/popped-jobs.ts';
 import { failed, SdmqJobs, type SdmqResult } from '../sdmq/sdmq-jobs.ts';
-import type { Message } from './messages.ts';
-import type { GrpcMethod, GrpcMethods, GrpcVerb } from './method.ts';
+import type { GrpcMethod, GrpcMethods, GrpcVerb, Message } from './messages.ts';
 
 export class MykitService {
   readonly #jobs: CompatJobs;

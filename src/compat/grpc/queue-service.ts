@@ -27,8 +27,7 @@ import type { CompatAccess } from '../compat-access.ts';
 import { CompatJobs } from '../compat-jobs.ts';
 import type { CompatParts } from '../compat-listener.ts';
 import { grpcLimits } from '../limits.ts';
-import type { Message } from './messages.ts';
-import type { GrpcCall, GrpcMethods } from './method.ts';
+import type { GrpcCall, GrpcMethods, Message } from './messages.ts';
 import { detailOf, fieldOf } from './status.ts';
 
 export class QueueService {

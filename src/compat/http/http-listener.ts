@@ -11,10 +11,9 @@ import { catalogue, DqError } from '../../core/errors.ts';
 import { noRights, type Rights } from '../../core/token.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { type CompatAccess, isThisMachine } from '../compat-access.ts';
-import { CompatJobs, type Producer } from '../compat-jobs.ts';
+import { CompatJobs, type Producer, topicOrMade } from '../compat-jobs.ts';
 import type { CompatListener, CompatParts } from '../compat-listener.ts';
 import { compatLimits } from '../limits.ts';
-import { topicOrMade } from './auto-topics.ts';
 import { PoppedJobs, type PoppingCall } from './popped-jobs.ts';
 
 export type HttpVerb = 'push' | 'pop' | 'get' | 'del' | 'finish' | 'restore' | 'clear' | 'other';

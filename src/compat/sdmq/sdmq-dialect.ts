@@ -18,8 +18,15 @@ import {
 import { bodyText } from '../http/json-members.ts';
 import { type PoppedJobs, topicOf } from '../http/popped-jobs.ts';
 import { compatLimits } from '../limits.ts';
-import { type Message, readMessage, writeMessage } from './message.ts';
-import { done, failed, SdmqJobs, type SdmqResult } from './sdmq-jobs.ts';
+import {
+  done,
+  failed,
+  type Message,
+  readMessage,
+  SdmqJobs,
+  type SdmqResult,
+  writeMessage,
+} from './sdmq-jobs.ts';
 
 const routes: readonly (readonly [RegExp, HttpVerb])[] = [
   [/^\/push$/i, 'push'],

@@ -1,5 +1,5 @@
-// SdmqJobs executes the requests of clients of sdmq and mykit-delay, with the results of their servers. Knows
-// no transport.
+// SdmqJobs executes the requests of clients of sdmq and mykit-delay, with the results of their servers. Reads
+// the JSON that they push, and writes it in one order. Knows no transport.
 
 import { formatInstant, largestEpochMs } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
@@ -12,10 +12,9 @@ import { useCaseLimits } from '../../use-cases/limits.ts';
 import { requeueJob } from '../../use-cases/move-job.ts';
 import type { CompatAccess } from '../compat-access.ts';
 import type { CompatJobs, Producer } from '../compat-jobs.ts';
-import { textBody } from '../http/json-members.ts';
+import { jsonMembers, textBody, textOf, wholeNumber } from '../http/json-members.ts';
 import { type PoppedJobs, topicOf } from '../http/popped-jobs.ts';
 import { compatLimits } from '../limits.ts';
-import { type Message, writeMessage } from './message.ts';
 
 export interface SdmqResult {
   readonly isOk: boolean;
@@ -141,3 +140,51 @@ export function failed(message: string, data: string | null = null): SdmqResult 
 }
 
 const withoutId = failed('参数jobId错误');
+
+/** In the order in which dq writes them. */
+const kinds = {
+  topic: 'text',
+  subtopic: 'text',
+  id: 'text',
+  bizKey: 'text',
+  delay: 'number',
+  ttl: 'number',
+  body: 'text',
+  createTime: 'number',
+  status: 'number',
+  extendData: 'text',
+} as const;
+type Name = keyof typeof kinds;
+const names = Object.keys(kinds) as Name[];
+
+/** Absent members are undefined. Numbers are digits: they can be larger than a double counts. */
+export type Message = { readonly [N in Name]?: string };
+
+/** Numbers may be written as text, and text as numbers. Throws DqError. */
+export function readMessage(json: Buffer): Message {
+  const given = jsonMembers(json);
+  if (given === null) throw new DqError('malformed_json', 'body: must be a JSON object');
+  const message: { [N in Name]?: string } = {};
+  for (const name of names) {
+    const value = given.get(name);
+    if (value === undefined) continue;
+    const isNumber = /^-?\d/.test(value);
+    const text = isNumber ? value : textOf(value);
+    if (text === null || (kinds[name] === 'number' && !wholeNumber.test(text)))
+      throw new DqError('malformed_json', `${name}: must be ${kinds[name] === 'text' ? 'text' : 'a number'}`);
+    message[name] = text;
+  }
+  return message;
+}
+
+/** `encoding`: of the body; default: text. */
+export function writeMessage(message: Message, encoding?: 'base64'): string {
+  const members = names.flatMap((name) => {
+    const value = message[name];
+    if (value === undefined) return [];
+    // JSON has no leading zeros.
+    return [`"${name}":${kinds[name] === 'text' ? JSON.stringify(value) : BigInt(value)}`];
+  });
+  if (encoding !== undefined) members.push(`"encoding":"${encoding}"`);
+  return `{${members.join(',')}}`;
+}
