@@ -1,11 +1,17 @@
-// Reads the values of flags, and names flags in messages. A wrong value ends the command with Exit `usage`.
+// Reads what a user gives to a command: the values of flags, a body, the configuration. Names flags in
+// messages. A wrong value ends the command with Exit `usage`, a wrong configuration with `badConfiguration`.
 
+import { readFile } from 'node:fs/promises';
 import { Option } from 'commander';
+import { type LoadedConfig, loadConfig } from '../config/load.ts';
+import { type ConfigProblem, formatProblem } from '../config/parse.ts';
 import { formatInstant, parseDuration, parseInstant } from '../core/duration.ts';
+import { messageOf } from '../core/errors.ts';
 import { scopes } from '../core/token.ts';
 import { wallNow } from '../runtime/time.ts';
 import type { FlagNames } from './daemon/api-client.ts';
 import { Exit } from './exit.ts';
+import { cliLimits } from './limits.ts';
 
 /** A whole number from `min` to `max`. */
 export function wholeOf(flag: string, text: string, min: number, max: number): number {
@@ -104,3 +110,43 @@ export function flagNames(fields: readonly string[]): FlagNames {
 
 /** The help of `--scope`. */
 export const scopesHelp = `${scopes.join(', ')} (includes all); repeatable`;
+
+/** Of a text, @FILE, or - for standard input. */
+export async function readBody(body: string): Promise<Buffer> {
+  if (body === '-') return readInput();
+  if (!body.startsWith('@')) return Buffer.from(body);
+  try {
+    return await readFile(body.slice(1));
+  } catch (error) {
+    throw new Exit('usage', `cannot read the body: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+async function readInput(): Promise<Buffer> {
+  const max = cliLimits.pushInputBytesMax;
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of process.stdin as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    // No daemon accepts more, and an endless input must end.
+    if (size > max)
+      throw new Exit('failed', `standard input is longer than ${max} bytes, the largest job body`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** `flags`: by option name; `file`: of -c. Throws Exit with every problem, one per line, in the form that
+ *  editors jump to. */
+export function readConfig(
+  flags: Readonly<Record<string, unknown>>,
+  file: string | undefined,
+): Extract<LoadedConfig, { ok: true }> {
+  const loaded = loadConfig({ flags, env: process.env, cwd: process.cwd(), file });
+  if (!loaded.ok) throw new Exit('badConfiguration', problemText(loaded.problems));
+  return loaded;
+}
+
+export function problemText(problems: readonly ConfigProblem[]): string {
+  return ['the configuration is wrong', ...problems.map(formatProblem)].join('\n');
+}

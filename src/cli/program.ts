@@ -1,13 +1,102 @@
-// Builds the commander program from the list of commands, all of it or the one command that is needed, and
-// runs it. Turns each failure into a message and an exit code.
+// Lists the commands, builds the commander program from all of them or from the one that is needed, and runs
+// it. Turns each failure into a message and an exit code.
 
 import { type Command, CommanderError } from 'commander';
 import { messageOf } from '../core/errors.ts';
 import { version } from '../core/version.ts';
-import { commandGroups, commands, describing } from './commands.ts';
 import { completeDaemonCommand } from './daemon/daemon-options.ts';
 import { DqCommand } from './dq-command.ts';
 import { Exit, exitCodes } from './exit.ts';
+
+interface CommandModule {
+  /** Adds the command to the program: options, help, action. Does nothing else. */
+  register(program: Command): void;
+}
+
+type Load = () => Promise<CommandModule>;
+
+const alerts: Load = () => import('./commands/alerts.ts');
+const apply: Load = () => import('./commands/apply.ts');
+const help: Load = () => import('./commands/help.ts');
+const jobs: Load = () => import('./commands/jobs.ts');
+const master: Load = () => import('./commands/master.ts');
+const oneJob: Load = () => import('./commands/one-job.ts');
+const operations: Load = () => import('./commands/operations.ts');
+const pull: Load = () => import('./commands/pull.ts');
+const store: Load = () => import('./commands/store.ts');
+
+/** By the groups of `dq --help`, in its order: name → the module that registers it, loaded only when it is
+ *  needed, so that `dq push` does not pay for the imports of `dq start`. One module holds a whole family
+ *  (`dq topic ls`, `dq topic add`), or several commands of one kind. */
+export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
+  'Daemon:': {
+    start: () => import('./commands/start.ts'),
+    stop: master,
+    reload: master,
+    restart: master,
+    move: () => import('./commands/move.ts'),
+    status: () => import('./commands/status.ts'),
+    service: () => import('./commands/service.ts'),
+  },
+  'Topics:': {
+    topic: () => import('./commands/topic.ts'),
+    rule: () => import('./commands/rule.ts'),
+    export: apply,
+    apply,
+  },
+  'Jobs:': {
+    push: () => import('./commands/push.ts'),
+    ls: jobs,
+    get: jobs,
+    explain: () => import('./commands/explain.ts'),
+    cancel: oneJob,
+    run: oneJob,
+    reschedule: oneJob,
+    edit: oneJob,
+    dead: () => import('./commands/dead.ts'),
+    clear: operations,
+    op: operations,
+    schedule: () => import('./commands/schedule.ts'),
+  },
+  'Pulled jobs:': {
+    pull,
+    ack: pull,
+    nack: pull,
+    extend: pull,
+  },
+  'Alerts:': {
+    alerts,
+    alert: alerts,
+  },
+  'Operation:': {
+    config: () => import('./commands/config.ts'),
+    doctor: () => import('./commands/doctor.ts'),
+    console: () => import('./commands/console.ts'),
+    token: () => import('./commands/token.ts'),
+    audit: () => import('./commands/audit.ts'),
+    shard: () => import('./commands/shard.ts'),
+    journal: () => import('./commands/journal.ts'),
+    backup: store,
+    restore: store,
+    fsck: store,
+    migrate: () => import('./commands/migrate.ts'),
+    import: () => import('./commands/import.ts'),
+  },
+  'Trials:': {
+    sink: () => import('./commands/sink.ts'),
+    bench: () => import('./commands/bench.ts'),
+  },
+  'This program:': {
+    help,
+    version: help,
+    completion: help,
+  },
+};
+
+/** Commands that describe all commands, and need their modules. */
+export const describing: readonly string[] = ['help', 'completion'];
+
+export const commands: Readonly<Record<string, Load>> = Object.assign({}, ...Object.values(commandGroups));
 
 const examples = `
 Examples:

@@ -4,7 +4,7 @@ import { truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { startRedis } from '../../scripts/services/redis.ts';
-import { planJobs } from '../../src/cli/start/move-plan.ts';
+import { planJobs } from '../../src/cli/commands/move.ts';
 import { lacks, owned } from '../support/services.ts';
 import { temporaryDirectory } from '../support/sqlite-store.ts';
 import { defaultConfig } from './rig.ts';

@@ -3,7 +3,7 @@
 import { Redis } from 'ioredis';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type RedisServer, startRedis } from '../../scripts/services/redis.ts';
-import { SourceRedis } from '../../src/cli/import/source-redis.ts';
+import { SourceRedis } from '../../src/cli/import/source-servers.ts';
 import { whyNotWorking } from '../../src/store/redis/calls/health.ts';
 import { jobOf } from '../conformance/trial.ts';
 import { openedOn } from '../support/redis-store.ts';

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { whyNotInstalled } from '../../scripts/services/binaries.ts';
-import { commands } from '../../src/cli/commands.ts';
+import { commands } from '../../src/cli/program.ts';
 import { testDirectory } from '../support/directory.ts';
 import { runDq, runDqProcess } from '../support/run-dq.ts';
 

@@ -7,7 +7,7 @@ import { encode } from '@msgpack/msgpack';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { openPhp } from '../../src/cli/import/php-delayqueue.ts';
 import type { Found } from '../../src/cli/import/source.ts';
-import { SourceMysql } from '../../src/cli/import/source-mysql.ts';
+import { SourceMysql } from '../../src/cli/import/source-servers.ts';
 import { environment, launcher, type RunningDaemon } from '../support/daemon.ts';
 import { type PhpDatabase, type PhpJob, PhpQueue, phpDatabase } from '../support/php-queue.ts';
 import { runDq } from '../support/run-dq.ts';

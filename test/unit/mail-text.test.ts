@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { commands } from '../../src/cli/commands.ts';
+import { commands } from '../../src/cli/program.ts';
 import { helpOf, incidentKinds } from '../../src/core/incident.ts';
 import type { AttemptRecord } from '../../src/core/job.ts';
 import { deadJobsMail, incidentsMail } from '../../src/mail/mail-text.ts';

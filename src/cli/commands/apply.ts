@@ -1,18 +1,31 @@
-// dq apply: makes topics and schedules as a file has them.
+// dq apply: makes topics and schedules as a file has them. dq export: prints them as such a file, without
+// defaults and without secrets.
 
 import { readFileSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
 import type { Command } from 'commander';
+import { stringify } from 'yaml';
 import { type ConfigProblem, formatProblem } from '../../config/parse.ts';
+import { ScheduleInput, type ScheduleJson } from '../../contract/api/schedule.ts';
 import type { TopicWithSecretJson } from '../../contract/api/topic.ts';
 import { messageOf } from '../../core/errors.ts';
+import { isJsonType } from '../../core/json-text.ts';
+import { topicColumns } from '../../core/topic/fields.ts';
+import { completeSettings, maskedValue, settingsJson, type TopicJson } from '../../core/topic/settings.ts';
+import { topicDefaults } from '../../core/topic/topic.ts';
 import { type Change, makePlan, nameOf, pruneScope, readStored } from '../apply/plan.ts';
-import { readTopicsFile } from '../apply/topics-file.ts';
+import { isInScope, readTopicsFile } from '../apply/topics-file.ts';
 import { type ApiClient, ApiRefusal } from '../daemon/api-client.ts';
 import { clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
+import { gatherItems } from '../flags.ts';
 import { agree, colors, escapeControls, printData, say } from '../output/output.ts';
 
-interface Flags extends DaemonOptions {
+interface ExportFlags extends DaemonOptions {
+  readonly scope?: readonly string[];
+}
+
+interface ApplyFlags extends DaemonOptions {
   readonly file: string;
   readonly prune?: boolean;
   readonly dryRun?: boolean;
@@ -20,6 +33,16 @@ interface Flags extends DaemonOptions {
 }
 
 export function register(program: Command): void {
+  daemonCommand(program, 'export', 'print topics and schedules as the file of dq apply', print)
+    .option('--scope <globs>', 'only topics that match, and their schedules; repeatable', gatherItems)
+    .option('--json', 'JSON in place of YAML')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  dq export > dq-topics.yaml
+  dq export --scope 'order.*' > order.yaml                  dq apply --prune removes inside this scope`,
+    );
   daemonCommand(program, 'apply', 'make topics and schedules as a file has them', apply)
     .requiredOption('-f, --file <file>', 'YAML or JSON, as dq export writes it; - = standard input')
     .option('--prune', 'remove what the scope of the file has and the file lacks')
@@ -45,7 +68,7 @@ function readText(file: string): string {
   }
 }
 
-async function apply(flags: Flags): Promise<void> {
+async function apply(flags: ApplyFlags): Promise<void> {
   const label = flags.file === '-' ? 'stdin' : flags.file;
   const text = readText(flags.file);
   const { file, problems } = readTopicsFile(text, label, process.env);
@@ -145,4 +168,57 @@ function failureOf(error: unknown, change: Change, made: number, count: number):
   if (made === 0 && !(error instanceof ApiRefusal)) return error;
   if (made === 0) return new Exit('failed', message, { cause: error });
   return new Exit('partlyFailed', `${message} (${made} of ${count} changes are made)`, { cause: error });
+}
+
+const head = `# dq apply -f FILE makes topics and schedules as they are here. A member that is not here takes its default,
+# but for the state and the secret of a topic, and the timezone and paused of a schedule, which stay.
+# No secret of a topic is here, and a callbackUrl is whole. *** keeps the stored value of a header;
+# \${NAME} is a variable of the environment.
+`;
+
+async function print(flags: ExportFlags): Promise<void> {
+  const stored = await readStored(clientOf(flags));
+  const { scope } = flags;
+  const isWanted = (topic: string) => scope === undefined || isInScope(scope, topic);
+  const topics = [...stored.topics.values()].filter(({ topic }) => isWanted(topic));
+  const schedules = [...stored.schedules.values()].filter(({ topic }) => isWanted(topic));
+  const content = {
+    ...(scope === undefined ? {} : { scope }),
+    topics: Object.fromEntries(topics.map((one) => [one.topic, writtenTopic(one)])),
+    schedules: Object.fromEntries(schedules.map((one) => [one.name, writtenSchedule(one)])),
+  };
+  printData(
+    flags.json
+      ? JSON.stringify(content)
+      : head + stringify(content, { lineWidth: 0, aliasDuplicateObjects: false }),
+  );
+}
+
+/** The members with another value than their default. */
+function writtenTopic(topic: TopicJson): object {
+  const usual = settingsJson(completeSettings({ settings: { format: topic.format } }));
+  const defaults = { ...usual, format: topicDefaults.format, state: topicColumns.state.default };
+  const written: Record<string, unknown> = {};
+  for (const [name, byDefault] of Object.entries(defaults)) {
+    const value = topic[name as keyof TopicJson];
+    if (!isDeepStrictEqual(value, byDefault)) written[name] = name === 'headers' ? masked(value) : value;
+  }
+  return written;
+}
+
+const masked = (headers: unknown) =>
+  Object.fromEntries(Object.keys(Object(headers)).map((name) => [name, maskedValue]));
+
+/** As a request gives it, without defaults. The time zone has none here: it is an option of the daemon. */
+function writtenSchedule(schedule: ScheduleJson): object {
+  const shown: Readonly<Record<string, unknown>> = { ...schedule };
+  const written: Record<string, unknown> = {};
+  for (const [name, schema] of Object.entries<object>(ScheduleInput.properties)) {
+    const value = shown[name] ?? undefined;
+    const isDefault = 'default' in schema && schema.default === value;
+    if (name !== 'name' && value !== undefined && !isDefault) written[name] = value;
+  }
+  if (schedule.body === '') delete written['body'];
+  else if (isJsonType(schedule.contentType)) written['body'] = JSON.parse(schedule.body);
+  return written;
 }

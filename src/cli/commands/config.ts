@@ -8,8 +8,8 @@ import { messageOf } from '../../core/errors.ts';
 import { askMaster } from '../../master/control/control-client.ts';
 import { whoElseListens } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';
+import { readConfig } from '../flags.ts';
 import { printData, printItems, say } from '../output/output.ts';
-import { readConfig } from '../read-config.ts';
 
 interface ConfigFlags {
   readonly config?: string;

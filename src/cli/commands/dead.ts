@@ -18,12 +18,12 @@ import {
   type Switches,
   type Texts,
 } from '../daemon/daemon-options.ts';
-import { runOperation } from '../daemon/long-work.ts';
 import { countJobs, printPages, sayMissing } from '../daemon/read-pages.ts';
 import { Exit, exitCodes } from '../exit.ts';
 import { flagNames, gather, limitOf, timeOption, wholeOf } from '../flags.ts';
 import { agree, excerpt, instantOf, printData, printItems, say } from '../output/output.ts';
 import { startProgress } from '../output/progress.ts';
+import { runOperation } from './operations.ts';
 
 type FilterFlags = DaemonOptions & Texts<'topic' | 'since' | 'until' | 'reason' | 'lastReason' | 'status'>;
 

@@ -23,8 +23,8 @@ import { wallNow } from '../../runtime/time.ts';
 import { silentLog } from '../../telemetry/log.ts';
 import { ask, callsDaemon, type DaemonOptions } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
+import { readConfig } from '../flags.ts';
 import { instantOf, printItems, printRecord, say } from '../output/output.ts';
-import { readConfig } from '../read-config.ts';
 
 interface ShipFlags {
   readonly dataDir: string;

@@ -11,8 +11,8 @@ import { MysqlConnections } from '../../registry/sql/mysql/mysql-pool.ts';
 import { mysqlSchemaScript } from '../../registry/sql/schema/mysql-schema.ts';
 import type { RegistrySchema } from '../../registry/sql/schema/registry-schema.ts';
 import { Exit } from '../exit.ts';
+import { readConfig } from '../flags.ts';
 import { printData, say } from '../output/output.ts';
-import { readConfig } from '../read-config.ts';
 
 interface MigrateFlags {
   readonly config?: string;

@@ -1,12 +1,16 @@
-// dq op, dq clear: bulk work on jobs, which the daemon does by itself.
+// dq op, dq clear: bulk work on jobs, which the daemon does by itself. It goes on when the command that waits
+// for its end is interrupted; the API still reports its result.
 
 import type { Command } from 'commander';
 import type { listOperationsSchema, OperationJson } from '../../contract/api/operation.ts';
 import type { ReplyOf } from '../../contract/api/schema.ts';
+import { sleep } from '../../runtime/time.ts';
+import type { ApiClient, FlagNames } from '../daemon/api-client.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
-import { runOperation } from '../daemon/long-work.ts';
 import { Exit } from '../exit.ts';
+import { cliLimits } from '../limits.ts';
 import { agree, askFor, instantOf, printData, printItems, say } from '../output/output.ts';
+import { startProgress } from '../output/progress.ts';
 
 interface ClearFlags extends DaemonOptions {
   readonly all?: boolean;
@@ -71,4 +75,58 @@ async function stopOne(id: string, flags: DaemonOptions): Promise<void> {
 function filterText({ filter }: OperationJson): string {
   const parts = Object.entries(filter).map(([name, value]) => `${name}=${value}`);
   return parts.length === 0 ? 'all' : parts.join(' ');
+}
+
+/** Members of each reply. */
+const operationMembers = ['id', 'state', 'done', 'skipped', 'failed'];
+
+interface Shown {
+  /** a participle */
+  readonly done: string;
+  readonly flags: FlagNames;
+  readonly asJson: boolean | undefined;
+}
+
+/** Begins an operation and shows its progress until it ends. Throws Exit when the operation failed, or some
+ *  jobs did. */
+export async function runOperation(
+  client: ApiClient,
+  input: Readonly<Record<string, unknown>>,
+  { done, flags, asJson }: Shown,
+): Promise<void> {
+  const path = ['v1', 'operations'];
+  let { json: one, text } = await client.call<OperationJson>({
+    method: 'POST',
+    path,
+    json: input,
+    flags,
+    needs: operationMembers,
+  });
+  const { id } = one;
+  say(`dq: operation ${id}; it goes on without this command: dq op get ${id}, dq op stop ${id}`);
+  const progress = startProgress(done, null);
+  try {
+    for (let shown = 0; one.state === 'not_started' || one.state === 'running'; ) {
+      await sleep(cliLimits.operationPollMs);
+      ({ json: one, text } = await client.call<OperationJson>({
+        path: [...path, id],
+        needs: operationMembers,
+      }));
+      progress.add(one.done - shown);
+      shown = one.done;
+    }
+  } finally {
+    progress.stop();
+  }
+  if (asJson === true) printData(text);
+  const { state, skipped, failed } = one;
+  if (state === 'failed') throw new Exit('failed', `operation ${id} failed: ${one.problem ?? 'unknown'}`);
+  if (input['dryRun'] === true) {
+    say(`dq: ${one.matched ?? 0} jobs would be ${done}`);
+    return;
+  }
+  const counts = `${one.done} ${done}, ${skipped} left as they are, ${failed} failed`;
+  if (state === 'stopped') throw new Exit('partlyFailed', `operation ${id} was stopped: ${counts}`);
+  if (failed > 0) throw new Exit('partlyFailed', counts);
+  say(`dq: ${counts}`);
 }

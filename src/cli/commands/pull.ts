@@ -1,5 +1,6 @@
 // dq pull: takes due jobs of a pull topic and prints them. With --exec it takes jobs one by one, runs a
 // command for each, answers its lease by the exit code, and waits for a daemon that does not answer.
+// dq ack, dq nack, dq extend: answer the leases of printed jobs, and report each that dq did not accept.
 // Invariant: a job that was received is answered, or its lease ends; its command is never ended from here.
 
 import { spawn } from 'node:child_process';
@@ -10,14 +11,25 @@ import { parseDuration } from '../../core/duration.ts';
 import { messageOf } from '../../core/errors.ts';
 import { sleep, timeoutSignal, wallNow } from '../../runtime/time.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from '../daemon/api-client.ts';
-import { ask, clientOf, type DaemonOptions, daemonCommand, type Texts } from '../daemon/daemon-options.ts';
+import {
+  ask,
+  clientOf,
+  type DaemonOptions,
+  daemonCommand,
+  type Switches,
+  type Texts,
+} from '../daemon/daemon-options.ts';
 import { Exit, exitCodes } from '../exit.ts';
-import { flagNames, wholeOf } from '../flags.ts';
+import { flagNames, readBody, wholeOf } from '../flags.ts';
 import { cliLimits } from '../limits.ts';
 import { escapeControls, printData, say } from '../output/output.ts';
-import { leaseCall } from './leases.ts';
 
 type PullFlags = DaemonOptions & Texts<'max' | 'wait' | 'lease' | 'exec' | 'concurrency'>;
+
+type Verb = 'ack' | 'nack' | 'extend';
+
+/** Flags that are members of the call. */
+type LeaseFlags = DaemonOptions & Texts<'for' | 'result' | 'delay' | 'reason'> & Switches<'dead' | 'release'>;
 
 export function register(program: Command): void {
   daemonCommand(program, 'pull', 'take due jobs of a pull topic: print them, or run a command', pull)
@@ -45,6 +57,23 @@ Examples:
   dq pull report.build --max 100 | jq -r .lease | xargs -r dq ack
   dq pull report.build --exec ./build-report.sh -c 4`,
     );
+  const add = (verb: Verb, description: string): Command =>
+    daemonCommand(program, verb, description, (leases: readonly string[], flags: LeaseFlags) =>
+      answerLeases(verb, leases, flags),
+    ).argument('<lease...>', 'leases of dq pull, at most 1000');
+  add('ack', 'end pulled jobs as done').option(
+    '--result <json>',
+    'reply for the jobs that onDone pushes: JSON, @FILE or -',
+  );
+  add('nack', 'end attempts of pulled jobs as failed')
+    .option('--delay <duration>', 'wait before the next attempt; default: the backoff of the topic')
+    .option('--reason <text>', 'reason, kept with the attempt')
+    .option('--dead', 'no further attempt: the jobs become dead letters')
+    .option('--release', 'back in their places, or after --delay; no attempt counted');
+  add('extend', 'let leases of pulled jobs end later, and print when').requiredOption(
+    '--for <duration>',
+    'from now on, 1s to 1d',
+  );
 }
 
 async function pull(topic: string, flags: PullFlags): Promise<void> {
@@ -267,4 +296,40 @@ function runCommand(command: string, item: PulledJobJson): Promise<CommandEnd> {
       item.bodyBase64 === undefined ? (item.body ?? '') : Buffer.from(item.bodyBase64, 'base64'),
     );
   });
+}
+
+const leaseCall = (verb: Verb, json: object): ApiCall => ({
+  method: 'POST',
+  path: ['v1', 'leases', verb],
+  json,
+  needs: ['results'],
+});
+
+/** Prints the ends of extended leases, one per line. Throws Exit when a lease was not accepted. */
+async function answerLeases(verb: Verb, leases: readonly string[], flags: LeaseFlags): Promise<void> {
+  const { for: length, delay, reason, dead, release } = flags;
+  const result = flags.result === undefined ? undefined : await readResult(flags.result);
+  const members = { for: length, delay, reason, dead, release, result };
+  const call = { ...leaseCall(verb, { leases, ...members }), flags: flagNames(Object.keys(members)) };
+  const { results } = (await ask<LeaseResultsJson>(flags, call)).json;
+  if (!flags.json) for (const { leaseUntil } of results) if (leaseUntil !== undefined) printData(leaseUntil);
+  const failed = results.flatMap(({ status, code }, n) =>
+    status === 200 ? [] : [{ n, code: code ?? status }],
+  );
+  for (const { n, code } of failed) say(`dq: ${leases[n]}: ${code}`);
+  if (failed.length === 0) return;
+  throw new Exit(
+    failed.length < results.length ? 'partlyFailed' : 'failed',
+    `${failed.length} of ${results.length} leases failed`,
+  );
+}
+
+async function readResult(given: string): Promise<unknown> {
+  const text = String(await readBody(given));
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    const remedy = `write JSON, a text in quotes: '"done"'`;
+    throw new Exit('usage', `--result: ${messageOf(error)}; ${remedy}`, { cause: error });
+  }
 }

@@ -1,6 +1,5 @@
 // dq push: stores one job, or the jobs of a file. Sends the given bytes unchanged.
 
-import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import type { PushResultJson } from '../../contract/api/push.ts';
 import { formatDuration, parseDuration } from '../../core/duration.ts';
@@ -10,8 +9,7 @@ import { readTraceContext } from '../../core/trace-context.ts';
 import { ApiRefusal, type ApiReply } from '../daemon/api-client.ts';
 import { clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
-import { atOption, flagNames } from '../flags.ts';
-import { cliLimits } from '../limits.ts';
+import { atOption, flagNames, readBody } from '../flags.ts';
 import { printData, say, shownInstant } from '../output/output.ts';
 import { heldWarning } from '../output/topic-words.ts';
 import { pushBatch, withoutMark } from '../push-batch.ts';
@@ -184,31 +182,6 @@ async function bytesOf(topic: string, body: string | undefined, mayBeEmpty: bool
   if (bytes.length > 0 && mayBeEmpty)
     throw new Exit('usage', '--empty: the job has a body; omit one of them');
   return bytes;
-}
-
-/** Of a text, @FILE, or - for standard input. */
-export async function readBody(body: string): Promise<Buffer> {
-  if (body === '-') return readInput();
-  if (!body.startsWith('@')) return Buffer.from(body);
-  try {
-    return await readFile(body.slice(1));
-  } catch (error) {
-    throw new Exit('usage', `cannot read the body: ${messageOf(error)}`, { cause: error });
-  }
-}
-
-async function readInput(): Promise<Buffer> {
-  const max = cliLimits.pushInputBytesMax;
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of process.stdin as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    // No daemon accepts more, and an endless input must end.
-    if (size > max)
-      throw new Exit('failed', `standard input is longer than ${max} bytes, the largest job body`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
 }
 
 /** Guesses by content. Rejects a body that begins like JSON and is invalid: a shell has usually removed its

@@ -1,14 +1,17 @@
 // dq rule test: evaluates a rule on a reply, without a daemon, or judges the reply as a topic of the daemon
-// does; both by the code of the notifier.
+// does; both by the code of the notifier. dq topic test: has a notifier make one test call of a topic, or
+// publish one message to its broker, and prints how it ended. dq stores and counts nothing.
 
 import type { Command } from 'commander';
+import type { TestCallJson } from '../../contract/api/test-call.ts';
+import { formatDuration } from '../../core/duration.ts';
 import { evaluateRule, isJsonReply, parseRule, readsBody, ruleValues } from '../../core/rule/reply-rule.ts';
 import { readRules, tryReply } from '../../core/sample-replies.ts';
 import type { TopicJson } from '../../core/topic/settings.ts';
-import { clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
+import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { Exit } from '../exit.ts';
 import { gather, headersOf, wholeOf } from '../flags.ts';
-import { escapeControls, printData, printRecord, withCaret } from '../output/output.ts';
+import { escapeControls, printData, printRecord, withCaret, words } from '../output/output.ts';
 
 interface RuleFlags extends DaemonOptions {
   readonly topic?: string;
@@ -89,3 +92,54 @@ const valueRows = (values: Readonly<Record<string, unknown>>) =>
 
 const notJson = (reads: boolean, text: string) =>
   reads && !isJsonReply(text) ? [['why', 'the reply is not JSON, so each {res…} is null'] as const] : [];
+
+export interface TestFlags extends DaemonOptions {
+  readonly type?: string;
+}
+
+/** Throws Exit for a call that failed. */
+export async function testTopic(topic: string, body: string | undefined, flags: TestFlags): Promise<void> {
+  const { json } = await ask<TestCallJson>(flags, {
+    method: 'POST',
+    path: ['v1', 'topics', topic, 'test-call'],
+    json: { body, contentType: flags.type },
+    needs: ['verdict'],
+  });
+  const { request, reply, phases, verdict, notifier } = json;
+  if (!flags.json)
+    printRecord([
+      ['call', `${request.method} ${request.url}, by ${notifier} in ${phases.totalMs} ms`],
+      ['result', resultOf(json)],
+      ...(reply === null ? [] : [['reply', reply.body] as const]),
+      ['a job', nextOf(verdict)],
+    ]);
+  if (verdict.outcome === 'delivered' || verdict.outcome === 'again') return;
+  throw new Exit(
+    'failed',
+    request.method === 'PUBLISH'
+      ? `the test message of ${topic} was not confirmed`
+      : `the test call of ${topic} did not succeed`,
+  );
+}
+
+function resultOf({ reply, verdict }: TestCallJson): string {
+  const { outcome, reason, detail } = verdict;
+  if (outcome === 'delivered') return reply === null ? 'confirmed by the broker' : `success, ${reply.status}`;
+  if (outcome === 'again') return `snooze, ${reply?.status}`;
+  return words(outcome, reason, reply?.status, detail);
+}
+
+function nextOf({ next, delayMs }: TestCallJson['verdict']): string {
+  switch (next) {
+    case 'ack':
+      return 'would be done';
+    case 'again':
+      return `would be called again after ${formatDuration(delayMs ?? 0)}; no attempt counts`;
+    case 'retry':
+      return `would be retried after ${formatDuration(delayMs ?? 0)}`;
+    case 'bury':
+      return 'would be a dead letter';
+    default:
+      return 'would wait for its turn';
+  }
+}

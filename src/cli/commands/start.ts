@@ -23,10 +23,10 @@ import { monotonicNow } from '../../runtime/time.ts';
 import { logCrashes, openLog } from '../../telemetry/open-log.ts';
 import { warningLine, watchReadiness } from '../daemon/readiness.ts';
 import { Exit, exitCodes } from '../exit.ts';
+import { problemText } from '../flags.ts';
 import { cliLimits } from '../limits.ts';
 import { say } from '../output/output.ts';
 import { packageRoot } from '../package-files.ts';
-import { problemText } from '../read-config.ts';
 import { detach, listeningDaemon, sendToParent, startAgain } from '../start/background.ts';
 
 type StartFlags = Readonly<Record<string, string | boolean | string[] | undefined>>;

@@ -8,6 +8,8 @@ import type { Command } from 'commander';
 import type { GivenUpInstancesJson } from '../../contract/api/journal.ts';
 import type { BackupJson, FsckJson } from '../../contract/api/store.ts';
 import { formatDuration } from '../../core/duration.ts';
+import { clearInterval, monotonicNow, setInterval, sleep } from '../../runtime/time.ts';
+import type { ApiCall, ApiClient, ApiReply } from '../daemon/api-client.ts';
 import {
   ask,
   clientOf,
@@ -16,10 +18,11 @@ import {
   type Switches,
   type Texts,
 } from '../daemon/daemon-options.ts';
-import { doLongWork, runOperation } from '../daemon/long-work.ts';
 import { Exit } from '../exit.ts';
 import { flagNames, timeOption } from '../flags.ts';
+import { cliLimits } from '../limits.ts';
 import { agree, printData, printItems, say } from '../output/output.ts';
+import { runOperation } from './operations.ts';
 
 type RestoreFlags = DaemonOptions &
   Texts<'since' | 'until'> &
@@ -137,4 +140,30 @@ export function reportExamination(
     say(
       `dq: ${jobs} jobs, none broken; the journal lacks changes of ${[...awaited].join(', ')}: start it, or give it up (dq restore --now), then check again`,
     );
+}
+
+/** Starts a copy or a check, and waits for its end; it goes on when the command is interrupted. `doing`:
+ *  "copying". Returns the reply with state done; throws Exit when the work failed or was lost. */
+async function doLongWork<Work extends BackupJson | FsckJson>(
+  client: ApiClient,
+  start: ApiCall,
+  doing: string,
+): Promise<ApiReply<Work>> {
+  await client.call(start);
+  const since = monotonicNow();
+  const timer = setInterval(() => {
+    say(`dq: ${doing} for ${Math.round((monotonicNow() - since) / 1_000)} s`);
+  }, cliLimits.progressEveryMs);
+  try {
+    for (;;) {
+      const reply = await client.call<Work>({ path: start.path });
+      const { state, reason } = reply.json;
+      if (state === 'done') return reply;
+      if (state === 'failed') throw new Exit('failed', reason ?? 'the work failed');
+      if (state === 'none') throw new Exit('failed', 'dq-store restarted and lost the work; run this again');
+      await sleep(cliLimits.workPollMs);
+    }
+  } finally {
+    clearInterval(timer);
+  }
 }

@@ -31,9 +31,9 @@ import {
 } from '../output/output.ts';
 import { startProgress } from '../output/progress.ts';
 import { lateBy, waiting } from '../output/topic-words.ts';
-import { testTopic } from '../test-topic.ts';
 import { fieldOf, type TopicFlags, topicFieldFlags, topicJsonOf, withTopicFlags } from '../topic-flags.ts';
 import { deliveryLines } from './explain.ts';
+import { testTopic } from './rule.ts';
 
 interface ListFlags extends DaemonOptions {
   readonly search?: string;

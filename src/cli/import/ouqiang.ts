@@ -4,7 +4,7 @@
 import { decode } from '@msgpack/msgpack';
 import { limits } from '../../core/limits.ts';
 import { bodyOfText, type Found, jobFound, type Source, textOf, unreadable } from './source.ts';
-import { SourceRedis } from './source-redis.ts';
+import { SourceRedis } from './source-servers.ts';
 
 export function openOuqiang(redis: string, prefix: string): Source {
   // Its default database.

@@ -9,8 +9,7 @@ import { parseRule } from '../../core/rule/reply-rule.ts';
 import { excerpt } from '../output/output.ts';
 import { type HashJob, HashJobs, type HashLayout } from './hash-jobs.ts';
 import { type Found, jobFound, type Source, type SourceJob, type SourceTopic, unreadable } from './source.ts';
-import { type Row, SourceMysql, textIn } from './source-mysql.ts';
-import { SourceRedis } from './source-redis.ts';
+import { type Row, SourceMysql, SourceRedis, textIn } from './source-servers.ts';
 
 export interface PhpOptions {
   readonly mysql: string;

@@ -3,8 +3,7 @@
 
 import { wallNow } from '../../runtime/time.ts';
 import { bodyOfText, digestOf, type Found, jobFound, type Source, textOf, unreadable } from './source.ts';
-import { type Row, SourceMysql, textIn } from './source-mysql.ts';
-import { SourceRedis } from './source-redis.ts';
+import { type Row, SourceMysql, SourceRedis, textIn } from './source-servers.ts';
 
 export interface SdmqLayout {
   readonly table: string;

@@ -21,8 +21,8 @@ import { monotonicNow, sleep } from '../../runtime/time.ts';
 import { addToken, readTokenLifetime } from '../../use-cases/add-token.ts';
 import { type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
 import { Exit } from '../exit.ts';
+import { readConfig } from '../flags.ts';
 import { cliLimits } from '../limits.ts';
-import { readConfig } from '../read-config.ts';
 
 export interface NewToken {
   readonly name: string;

@@ -1,6 +1,6 @@
 // php-json.ts writes JSON as PHP's json_encode does: no blanks, `\/`, and \u escapes for all but ASCII. Java
 // clients decode pieces of 4,096 bytes one by one, which cuts other characters apart. Makes the job's body of
-// the body of a request: the bytes of an object stay unchanged; php-delayqueue decodes and encodes them. Pure.
+// a request's body: the bytes of an object stay unchanged; php-delayqueue decodes and encodes them. Pure.
 
 import { invalidField } from '../../core/errors.ts';
 import { elementsOf, membersOf, type Span, skipBlank } from '../../core/json-span.ts';

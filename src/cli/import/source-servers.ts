@@ -1,10 +1,13 @@
-// Reads a Redis server of another system: keys by prefix, hashes and sorted sets page by page. Every reply
-// is bytes: ids and bodies need not be text.
-// Invariant: reads only, except eval().
+// Reads the servers of another system. Redis: keys by prefix, hashes and sorted sets page by page; each reply
+// is bytes: ids and bodies need not be text. MySQL or MariaDB: tables.
+// Invariant: reads Redis only, except eval(); runs SELECT alone in MySQL, after SET NAMES.
 
 import { Redis, type RedisOptions } from 'ioredis';
+import { type Connection, createConnection, type RowDataPacket } from 'mysql2/promise';
 import { messageOf } from '../../core/errors.ts';
 import { parseRedisUrl } from '../../core/url/redis-url.ts';
+import { parseMysqlUrl, placeOf } from '../../core/url/server-url.ts';
+import { DialedStream } from '../../runtime/dial.ts';
 import { tlsOf } from '../../store/redis/client/connection.ts';
 import { DialingConnector } from '../../store/redis/client/dialing-connector.ts';
 import { Route } from '../../store/redis/client/hops.ts';
@@ -128,4 +131,63 @@ function optionsOf(text: string, db: number) {
   if (host === '') throw new Exit('usage', '--redis: must be host:port, host:port:password or redis://…');
   const login = password === '' ? {} : { password };
   return { place: `${host}:${port}${db === 0 ? '' : `/${db}`}`, host, port: Number(port), ...login, db };
+}
+
+export type Row = Readonly<Record<string, unknown>>;
+
+export class SourceMysql {
+  readonly place: string;
+  readonly #options: Parameters<typeof createConnection>[0];
+  #connection: Connection | null = null;
+
+  constructor(url: string) {
+    const parsed = parseMysqlUrl(url);
+    if (!parsed.ok) throw new Exit('usage', `--mysql: ${parsed.message}`);
+    const { tls, ...server } = parsed.value;
+    const { host, port } = server;
+    this.place = placeOf(parsed.value);
+    this.#options = {
+      ...server,
+      stream: () => new DialedStream({ host, port, timeoutMs: cliLimits.sourceMs }),
+      ...(tls === 'off' ? {} : { ssl: { rejectUnauthorized: tls === 'verified' } }),
+      charset: 'utf8mb4',
+      dateStrings: true,
+      connectTimeout: cliLimits.sourceMs,
+    };
+  }
+
+  async rows(sql: string, values: readonly (string | number)[] = []): Promise<readonly Row[]> {
+    try {
+      this.#connection ??= await this.#open();
+      const [rows] = await this.#connection.query<RowDataPacket[]>({
+        sql,
+        values: [...values],
+        timeout: cliLimits.sourceMs,
+      });
+      return rows;
+    } catch (error) {
+      throw new Exit('storeUnreachable', `MySQL ${this.place}: ${messageOf(error)}`, { cause: error });
+    }
+  }
+
+  /** The server may end it while the import reads Redis: the next query opens another one. */
+  async #open(): Promise<Connection> {
+    const connection = await createConnection(this.#options as Parameters<typeof createConnection>[0]);
+    connection.on('error', () => {
+      this.#connection = null;
+    });
+    // Some servers ignore the character set that the client asked for when it connected.
+    await connection.query('SET NAMES utf8mb4');
+    return connection;
+  }
+
+  close(): void {
+    this.#connection?.destroy();
+  }
+}
+
+/** '' for NULL */
+export function textIn(row: Row, column: string): string {
+  const value = row[column];
+  return value === null || value === undefined ? '' : String(value);
 }
