@@ -28,7 +28,7 @@ const store: Load = () => import('./commands/store.ts');
 /** By the groups of `dq --help`, in its order: name → the module that registers it, loaded only when it is
  *  needed, so that `dq push` does not pay for the imports of `dq start`. One module holds a whole family
  *  (`dq topic ls`, `dq topic add`), or several commands of one kind. */
-export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
+const commandGroups: Readonly<Record<string, Readonly<Record<string, Load>>>> = {
   'Daemon:': {
     start: () => import('./commands/start.ts'),
     stop: master,
@@ -94,7 +94,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
 };
 
 /** Commands that describe all commands, and need their modules. */
-export const describing: readonly string[] = ['help', 'completion'];
+const describing: readonly string[] = ['help', 'completion'];
 
 export const commands: Readonly<Record<string, Load>> = Object.assign({}, ...Object.values(commandGroups));
 

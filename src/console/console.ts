@@ -23,8 +23,7 @@ import { Assets } from './assets.ts';
 import { doctorRoutes } from './doctor-routes.ts';
 import { consoleLimits } from './limits.ts';
 import { SessionAccess } from './session-access.ts';
-import { sessionRoutes } from './session-routes.ts';
-import { SignInFailures } from './sign-in-failures.ts';
+import { SignInFailures, sessionRoutes } from './session-routes.ts';
 import { Trial, trialRoutes } from './trial.ts';
 
 /** For tests. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { consoleLimits } from '../../src/console/limits.ts';
-import { SignInFailures } from '../../src/console/sign-in-failures.ts';
+import { SignInFailures } from '../../src/console/session-routes.ts';
 
 const { failedSignInsPerMinute: most, signInsWaitingMax } = consoleLimits;
 

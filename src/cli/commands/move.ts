@@ -1,7 +1,7 @@
 // dq move: brings topics and jobs of the data directory to the MySQL and the Redis of its configuration.
 // dq-store copies the registry, the daemon starts again with the copy, then dq-upkeep moves the jobs, also
 // without this command. A start alone moves nothing: a wrong file must not move production.
-// The plan tells what registry.db and jobs.db hold, and whether their targets can take it: it reads the files,
+// The plan says what registry.db and jobs.db hold, and whether their targets can take it. It reads the files,
 // MySQL and Redis itself, and changes nothing.
 
 import { existsSync, realpathSync, statSync } from 'node:fs';
@@ -179,7 +179,7 @@ interface PartPlan {
 const stays = (line: string): PartPlan => ({ moves: false, line, refused: null });
 
 /** `hasMysql`: its MySQL is in force already, and content there is not an obstacle. */
-export async function planRegistry(config: Config, hasMysql: boolean): Promise<PartPlan> {
+async function planRegistry(config: Config, hasMysql: boolean): Promise<PartPlan> {
   const { dataDir } = config;
   const server = parseMysqlUrl(config['mysql.url']);
   if (!server.ok) return stays('stays in registry.db, because `mysql.url` is not set');

@@ -22,9 +22,8 @@ import {
 } from './api/session.ts';
 import { clock, dots, relative, shortNumber, useSecond } from './format.ts';
 import { bindKeys, keysShown } from './keys.ts';
-import { KeysChoice, LanguageButton, ThemeButton } from './parts/choices.tsx';
+import { KeysChoice, KeysDialog, LanguageButton, ThemeButton } from './parts/choices.tsx';
 import { DialogHost } from './parts/dialog.tsx';
-import { KeysDialog } from './parts/keys-dialog.tsx';
 import { later, NewVersion } from './parts/later.tsx';
 import { Button, Card, Head, Icon, Strip, Toasts } from './parts/parts.tsx';
 import { Time } from './parts/time.tsx';

@@ -1,10 +1,12 @@
 // The choices of this browser: theme, language, single keys. They are kept in its storage; where storage is
-// forbidden they last as long as the page.
+// forbidden they last as long as the page. The table of keys, opened by ? or from the navigation.
 
 import { signal } from '@preact/signals';
-import { keysOn, setKeysOn } from '../keys.ts';
+import { Fragment } from 'preact';
+import { keysOn, keysShown, screensByKey, setKeysOn } from '../keys.ts';
 import { remember } from '../remembered.ts';
 import { choose, language, t, type Word } from '../words/words.ts';
+import { Modal } from './dialog.tsx';
 import { Button, Icon } from './parts.tsx';
 
 const theme = signal(document.documentElement.dataset['theme'] ?? 'system');
@@ -52,5 +54,50 @@ export function KeysChoice() {
       />
       {t('single_keys')}
     </label>
+  );
+}
+
+const table: readonly (readonly [keys: readonly string[], Word])[] = [
+  [['/'], 'search'],
+  ...Object.entries(screensByKey).map(([key, { title }]) => [['g', key], title] as const),
+  [['j', 'k'], 'key_row'],
+  [['x'], 'key_select'],
+  [['Enter'], 'key_open'],
+  [['r'], 'key_refresh'],
+  [['Shift+R'], 'key_requeue'],
+  [['c'], 'copy_id'],
+  [['?'], 'key_help'],
+  [['Esc'], 'key_escape'],
+];
+
+export function KeysDialog() {
+  const end = (): void => {
+    keysShown.value = false;
+  };
+  return (
+    <Modal title={t('keys')} onClose={end}>
+      {(close) => (
+        <>
+          <div class="body">
+            <dl class="facts keys">
+              {table.map(([keys, word]) => (
+                <Fragment key={word}>
+                  <dt>
+                    {keys.map((key) => (
+                      <kbd key={key}>{key}</kbd>
+                    ))}
+                  </dt>
+                  <dd>{t(word)}</dd>
+                </Fragment>
+              ))}
+            </dl>
+          </div>
+          <div class="bottom">
+            <KeysChoice />
+            <Button onClick={close}>{t('close')}</Button>
+          </div>
+        </>
+      )}
+    </Modal>
   );
 }

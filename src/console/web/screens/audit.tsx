@@ -4,10 +4,9 @@ import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { AuditEntryJson } from '../../../contract/api/access.ts';
 import type { PageOf } from '../../../contract/api/schema.ts';
 import { get } from '../api/call.ts';
-import { onRefreshAll } from '../api/poll.ts';
+import { onRefreshAll, usePages } from '../api/poll.ts';
 import { daemonNow } from '../api/session.ts';
 import { dots, exactClock, number } from '../format.ts';
-import { usePages } from '../pages.ts';
 import { useAction } from '../parts/form.tsx';
 import { List, timeColumn, useOpenRow } from '../parts/list.tsx';
 import {

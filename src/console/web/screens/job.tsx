@@ -35,10 +35,8 @@ import { Time } from '../parts/time.tsx';
 import { go, hrefQuery } from '../router.ts';
 import { t, type Word } from '../words/words.ts';
 import { endOf, failureText, Story } from './job-attempts.tsx';
-import { JobBody } from './job-body.tsx';
-import { JobEdit } from './job-edit.tsx';
-import { JobFlow } from './job-flow.tsx';
-import { pointsOf, useJobMarks } from './job-points.ts';
+import { JobBody, JobEdit } from './job-body.tsx';
+import { JobFlow, pointsOf, useJobMarks } from './job-flow.tsx';
 import { askCancel, askReschedule, requeueJob, runNow } from './topic-actions.tsx';
 
 /** Soon due or running: each second; else every 5 s. */

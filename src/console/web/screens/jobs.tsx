@@ -6,10 +6,10 @@ import type { JobSummaryJson } from '../../../contract/api/job.ts';
 import type { OperationFilterInput } from '../../../contract/api/operation.ts';
 import { endStates, jobStates } from '../../../core/job.ts';
 import type { OperationKind } from '../../../core/operation.ts';
+import { type Pages, usePages } from '../api/poll.ts';
 import { daemonNow, may } from '../api/session.ts';
 import { isSearchable, readDue } from '../find-query.ts';
 import { duration, number, relative } from '../format.ts';
-import { type Pages, usePages } from '../pages.ts';
 import { List, PickBar, type Selection, timeColumn, useSelection } from '../parts/list.tsx';
 import { askJobs, namedFilters, RunningOperations, start, verbsOf } from '../parts/operations.tsx';
 import {

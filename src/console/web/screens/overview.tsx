@@ -8,7 +8,6 @@ import type { SummaryJson, TopicAttentionJson } from '../../../contract/api/stat
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may, me, summary, topicCount } from '../api/session.ts';
 import { Horizon } from '../charts/horizon.tsx';
-import { RangeChoice, rangeOf } from '../charts/range.tsx';
 import { Spark } from '../charts/spark.tsx';
 import {
   duration,
@@ -45,7 +44,16 @@ import { reasonText } from '../parts/reason-text.ts';
 import { Time } from '../parts/time.tsx';
 import { go, href, hrefQuery } from '../router.ts';
 import { serverText, t } from '../words/words.ts';
-import { FailedAttempts, isAbsent, Lateness, reasonName, Throughput, useSeries } from './series-cards.tsx';
+import {
+  FailedAttempts,
+  isAbsent,
+  Lateness,
+  RangeChoice,
+  rangeOf,
+  reasonName,
+  Throughput,
+  useSeries,
+} from './series-cards.tsx';
 import { askPause, askResume } from './topic-actions.tsx';
 
 export function Overview() {

@@ -5,8 +5,8 @@ import { useEffect, useState } from 'preact/hooks';
 import type { JobSummaryJson } from '../../../contract/api/job.ts';
 import type { PageOf } from '../../../contract/api/schema.ts';
 import { type CallError, get, type Query } from '../api/call.ts';
+import type { Pages } from '../api/poll.ts';
 import { number } from '../format.ts';
-import type { Pages } from '../pages.ts';
 import { Bar, Button } from '../parts/parts.tsx';
 import { t } from '../words/words.ts';
 

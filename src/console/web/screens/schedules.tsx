@@ -9,11 +9,10 @@ import { tickId } from '../../../core/job-id.ts';
 import { heldOf } from '../../../core/job-why.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
 import { CallError, call, type FieldError, topicPath } from '../api/call.ts';
-import { usePoll } from '../api/poll.ts';
+import { usePages, usePoll } from '../api/poll.ts';
 import { may } from '../api/session.ts';
 import { relative, spoken, useSecond, zone, zoneClock } from '../format.ts';
-import { usePages } from '../pages.ts';
-import { ask, useLeaveCheck } from '../parts/dialog.tsx';
+import { ask, Menu, useLeaveCheck } from '../parts/dialog.tsx';
 import {
   BodyField,
   Check,
@@ -26,7 +25,6 @@ import {
   Wrong,
 } from '../parts/form.tsx';
 import { List, timeColumn } from '../parts/list.tsx';
-import { Menu } from '../parts/menu.tsx';
 import {
   Button,
   Card,

@@ -1,13 +1,14 @@
-// The cards of series that the overview and a topic share: traffic, lateness, failed attempts by reason.
+// The cards of series that the overview and a topic share: traffic, lateness, failed attempts by reason. The
+// query of the page has their range.
 
 import type { SeriesColumn, SeriesJson } from '../../../contract/api/series.ts';
 import type { CountsJson } from '../../../contract/api/stats.ts';
 import type { CallError } from '../api/call.ts';
 import { type Polled, usePoll } from '../api/poll.ts';
 import { Plot } from '../charts/plot.tsx';
-import { type Range, RangeChoice } from '../charts/range.tsx';
 import { duration, number, percent, shortNumber } from '../format.ts';
 import { Card, Empty, Waiting } from '../parts/parts.tsx';
+import { hrefQuery, place } from '../router.ts';
 import { t } from '../words/words.ts';
 
 /** Steps of a range: some hundred points, more than a chart is wide show nothing more. */
@@ -166,4 +167,30 @@ export const reasonName = (reason: string, status: number | null): string =>
 export function successOf({ delivered, retried, dead }: CountsJson): string {
   const attempts = delivered + retried + dead;
   return attempts === 0 ? '–' : `${percent(delivered / attempts)} %`;
+}
+
+const ranges = ['1h', '6h', '24h', '7d', '30d'] as const;
+export type Range = (typeof ranges)[number];
+
+/** Of the address; `usual` where it names none. */
+export function rangeOf(usual: Range = '1h'): Range {
+  const given = place.value.query.get('range');
+  return ranges.find((range) => range === given) ?? usual;
+}
+
+export function RangeChoice({ value, most = '30d' }: { value: Range; most?: Range }) {
+  const { path, query } = place.value;
+  return (
+    <nav class="seg" aria-label={t('range')}>
+      {ranges.slice(0, ranges.indexOf(most) + 1).map((range) => (
+        <a
+          key={range}
+          href={hrefQuery(path, { ...Object.fromEntries(query), range })}
+          aria-current={range === value ? 'true' : undefined}
+        >
+          {t(`range_${range}`)}
+        </a>
+      ))}
+    </nav>
+  );
 }

@@ -7,7 +7,7 @@ import { durationMs } from '../backoff-waits.ts';
 import { clock, number, relative } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { delayOrTime, isTime, rescheduleInput, type ShownJob, start } from '../parts/operations.tsx';
-import { toast } from '../parts/parts.tsx';
+import { Code, CopyButton, toast } from '../parts/parts.tsx';
 import { go, href } from '../router.ts';
 import { t } from '../words/words.ts';
 
@@ -135,4 +135,19 @@ export function askReschedule(job: ShownJob, done = () => {}): void {
       done();
     },
   });
+}
+
+/** A secret that dq made and shows once: its text, a button that copies it, and the warning. */
+export function SecretOnce({ text }: { text: string }) {
+  return (
+    <div role="status">
+      <div class="title">
+        <Code isCut>{text}</Code>
+        <CopyButton text={text} label={t('copy')} />
+      </div>
+      <p>
+        <b>{t('secret_once')}</b>
+      </p>
+    </div>
+  );
 }

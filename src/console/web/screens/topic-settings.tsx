@@ -26,11 +26,11 @@ import {
   Pill,
   toast,
 } from '../parts/parts.tsx';
-import { SecretOnce } from '../parts/secret-once.tsx';
 import { go, href } from '../router.ts';
 import { type Delivery, groups, isUsed, type TopicFormField, topicForm } from '../topic-form.ts';
 import { t, wordOf } from '../words/words.ts';
 import { TestCallCard } from './test-call.tsx';
+import { SecretOnce } from './topic-actions.tsx';
 
 type Values = Readonly<Record<string, string>>;
 

@@ -13,7 +13,6 @@ import { may, retryUnitMs } from '../api/session.ts';
 import { waitsOf } from '../backoff-waits.ts';
 import { Horizon } from '../charts/horizon.tsx';
 import { Ladder } from '../charts/ladder.tsx';
-import { rangeOf } from '../charts/range.tsx';
 import { targetText } from '../commands.ts';
 import { dots, duration, durationParts, number, percent, shortNumber, spoken } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
@@ -36,15 +35,13 @@ import {
   waitingText,
 } from '../parts/parts.tsx';
 import { reasonText } from '../parts/reason-text.ts';
-import { SecretOnce } from '../parts/secret-once.tsx';
 import { href, hrefQuery } from '../router.ts';
 import { t, type Word, wordParts } from '../words/words.ts';
-import { RecentAttempts } from './attempts.tsx';
-import { EndpointCard } from './endpoints.tsx';
+import { EndpointCard, RecentAttempts } from './attempts.tsx';
 import { JobList } from './jobs.tsx';
-import { FailedAttempts, Lateness, reasonName, Traffic, useSeries } from './series-cards.tsx';
+import { FailedAttempts, Lateness, rangeOf, reasonName, Traffic, useSeries } from './series-cards.tsx';
 import { TestCallButton } from './test-call.tsx';
-import { askClear, askDelete, askOffline, askPause, askResume } from './topic-actions.tsx';
+import { askClear, askDelete, askOffline, askPause, askResume, SecretOnce } from './topic-actions.tsx';
 import { TopicSettings } from './topic-settings.tsx';
 
 const Changes = later<{ topic: string }>(() =>

@@ -5,14 +5,13 @@ import type { ComponentChildren } from 'preact';
 import type { SeriesColumn, TopicSeriesJson } from '../../../contract/api/series.ts';
 import type { StatsJson } from '../../../contract/api/stats.ts';
 import type { TopicJson } from '../../../core/topic/settings.ts';
-import { usePoll } from '../api/poll.ts';
+import { type Pages, usePages, usePoll } from '../api/poll.ts';
 import { may } from '../api/session.ts';
 import { Spark } from '../charts/spark.tsx';
 import { targetText, topicCommand } from '../commands.ts';
 import { axisClock, duration, shortNumber, spoken } from '../format.ts';
-import { type Pages, usePages } from '../pages.ts';
+import { Menu } from '../parts/dialog.tsx';
 import { List } from '../parts/list.tsx';
-import { Menu } from '../parts/menu.tsx';
 import {
   ClearFilters,
   Count,
