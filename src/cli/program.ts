@@ -15,6 +15,7 @@ interface CommandModule {
 
 type Load = () => Promise<CommandModule>;
 
+const access: Load = () => import('./commands/access.ts');
 const alerts: Load = () => import('./commands/alerts.ts');
 const apply: Load = () => import('./commands/apply.ts');
 const help: Load = () => import('./commands/help.ts');
@@ -71,9 +72,9 @@ const commandGroups: Readonly<Record<string, Readonly<Record<string, Load>>>> = 
   'Operation:': {
     config: () => import('./commands/config.ts'),
     doctor: () => import('./commands/doctor.ts'),
-    console: () => import('./commands/console.ts'),
-    token: () => import('./commands/token.ts'),
-    audit: () => import('./commands/audit.ts'),
+    console: access,
+    token: access,
+    audit: access,
     shard: () => import('./commands/shard.ts'),
     journal: () => import('./commands/journal.ts'),
     backup: store,

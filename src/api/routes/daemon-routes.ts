@@ -11,11 +11,11 @@ import {
   indexSchema,
   livezSchema,
   metricsSchema,
+  processesSchema,
   readyzSchema,
   reloadSchema,
   reloadStateSchema,
 } from '../../contract/api/daemon.ts';
-import { processesSchema } from '../../contract/api/stats.ts';
 import { brokersOf } from '../../core/broker.ts';
 import { formatDuration, formatInstant } from '../../core/duration.ts';
 import { DqError, messageOf, wordsOf } from '../../core/errors.ts';

@@ -4,8 +4,9 @@
 // caller may see; counts keep their answers for a while.
 
 import type { FastifyRequest } from 'fastify';
+import { groupDeadSchema } from '../../contract/api/dead.ts';
 import { searchJobsSchema } from '../../contract/api/job.ts';
-import { groupDeadSchema, horizonSchema } from '../../contract/api/survey.ts';
+import { horizonSchema } from '../../contract/api/stats.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import { type FoundJob, type JobState, jobStates } from '../../core/job.ts';

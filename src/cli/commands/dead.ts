@@ -3,9 +3,13 @@
 // size. The daemon does the other kinds of bulk work by itself, as an operation.
 
 import type { Command } from 'commander';
-import type { DeadLetterJson, purgeDeadSchema, requeueDeadSchema } from '../../contract/api/dead.ts';
+import type {
+  DeadGroupsJson,
+  DeadLetterJson,
+  purgeDeadSchema,
+  requeueDeadSchema,
+} from '../../contract/api/dead.ts';
 import type { PageOf, ReplyOf } from '../../contract/api/schema.ts';
-import type { DeadGroupsJson } from '../../contract/api/survey.ts';
 import { buryReasons } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { OperationKind } from '../../core/operation.ts';

@@ -36,6 +36,7 @@ import type { CompatListener, CompatParts } from '../compat-listener.ts';
 import { compatLimits, grpcLimits } from '../limits.ts';
 import { GrpcConnections } from './grpc-connections.ts';
 import {
+  clipped,
   type GrpcCall,
   type GrpcMethod,
   type GrpcMethods,
@@ -43,10 +44,10 @@ import {
   type Message,
   type ReadMessage,
   serviceOf,
+  statusOf,
 } from './messages.ts';
 import { MykitService } from './mykit-service.ts';
 import { QueueService } from './queue-service.ts';
-import { clipped, statusOf } from './status.ts';
 
 const queueName = 'dq.v1.Queue';
 const mykitName = 'io.mykit.delay.rpc.dubbo.MykitDelayDubboInterface';

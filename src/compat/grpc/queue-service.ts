@@ -27,8 +27,7 @@ import type { CompatAccess } from '../compat-access.ts';
 import { CompatJobs } from '../compat-jobs.ts';
 import type { CompatParts } from '../compat-listener.ts';
 import { grpcLimits } from '../limits.ts';
-import type { GrpcCall, GrpcMethods, Message } from './messages.ts';
-import { detailOf, fieldOf } from './status.ts';
+import { detailOf, fieldOf, type GrpcCall, type GrpcMethods, type Message } from './messages.ts';
 
 export class QueueService {
   readonly #role: RoleContext;

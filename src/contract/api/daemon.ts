@@ -1,4 +1,4 @@
-// The daemon itself: index, health, metrics, options in force, reload.
+// The daemon itself: index, health, processes, metrics, options in force, reload.
 
 import { Type } from 'typebox';
 import {
@@ -44,6 +44,34 @@ export const readyzSchema = {
   tags,
   summary: 'Whether dq can work',
   response: { 200: reply('it can', Readiness), ...problems(503) },
+};
+
+const Process = Type.Object(
+  {
+    title: text('name of the process', 'dq-notifier-0'),
+    role: Type.Enum(['master', 'store', 'server', 'console', 'timer', 'notifier', 'upkeep'], {
+      description: 'role of the process',
+    }),
+    alsoRuns: Type.Optional(texts('further roles in the same process', ['timer'])),
+    pid: count('process id', 4711),
+    version: text('version of dq that it runs', '1.0.0'),
+    generation: count('1 for the start, plus one for each reload', 1),
+    state: Type.Enum(['starting', 'ready', 'draining'], { description: 'state of the process' }),
+    startedAt: instant('when it started'),
+    restarts: count('how often the master has restarted it', 0),
+    inFlight: count('requests or callbacks in flight', 12),
+    rssBytes: count('resident memory in bytes', 94_371_840),
+    cpuPercent: Type.Number({ description: 'CPU time in percent of one core', examples: [3.5] }),
+  },
+  { title: 'Process' },
+);
+export type ProcessJson = JsonOf<typeof Process>;
+
+export const processesSchema = {
+  operationId: 'processes',
+  tags,
+  summary: 'The processes of this instance',
+  response: { 200: reply('all processes', closed({ processes: Type.Array(Process) })), ...problems(503) },
 };
 
 const ApiIndex = closed(

@@ -1,4 +1,4 @@
-// Dead letters: list, requeue, purge.
+// Dead letters: list, requeue, purge, and groups of them by cause.
 
 import { Type } from 'typebox';
 import { limits } from '../../core/limits.ts';
@@ -7,6 +7,9 @@ import {
   CreatedAt,
   closed,
   count,
+  countedAt,
+  countOrNull,
+  DeadReason,
   deadMarks,
   deadTimes,
   death,
@@ -14,10 +17,14 @@ import {
   instant,
   instantValue,
   type JsonOf,
+  LastReason,
+  Missing,
   pageOf,
   pagingParams,
   problems,
+  type ReplyOf,
   reply,
+  TopicName,
   text,
 } from './schema.ts';
 
@@ -93,3 +100,44 @@ export const purgeDeadSchema = {
     ...problems(404, 413, 503),
   },
 };
+
+const DeadGroup = closed(
+  {
+    topic: TopicName,
+    reason: DeadReason,
+    lastReason: LastReason,
+    status: countOrNull('HTTP status of the last attempt', 500),
+    count: count('dead letters', 1240),
+    firstAt: instant('when the oldest of them died'),
+    lastAt: instant('when the newest of them died'),
+    hours: Type.Array(Type.Integer({ minimum: 0 }), {
+      description: 'deaths in each of the last 12 hours, the oldest hour first',
+      examples: [[0, 0, 0, 0, 0, 0, 0, 0, 3, 40, 800, 397]],
+    }),
+  },
+  { title: 'DeadGroup' },
+);
+export type DeadGroupJson = JsonOf<typeof DeadGroup>;
+
+export const groupDeadSchema = {
+  operationId: 'groupDead',
+  tags,
+  summary: 'Dead letters by topic, reason, last reason and status, largest group first',
+  description:
+    'Examines the newest 10,000 of each shard that died before `until`. Covers the topics that the caller may see.',
+  querystring: closed({ ...deadTimes, ...deadMarks }),
+  response: {
+    200: reply(
+      'the groups',
+      closed({
+        groups: Type.Array(DeadGroup, { description: 'at most 200 groups' }),
+        examined: count('dead letters in the groups', 1337),
+        complete: flag('false: older dead letters, or small groups, are not included', true),
+        at: countedAt,
+        missing: Missing,
+      }),
+    ),
+    ...problems(404, 503),
+  },
+};
+export type DeadGroupsJson = ReplyOf<typeof groupDeadSchema>;

@@ -233,6 +233,8 @@ export const Missing = Type.Optional(
     ['s2'],
   ),
 );
+
+export const countedAt = instant('when the jobs were counted; the answer is kept for a while');
 export const NextCursor = textOrNull('cursor of the next page; null on the last page', 'b3JkZXIuY2xvc2U');
 
 /** `more`: further members of the page */

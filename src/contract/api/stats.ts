@@ -1,4 +1,4 @@
-// Counters, stored jobs, processes, and the summary of an instance.
+// Counters, stored jobs, waiting jobs by due time, and the summary of an instance.
 
 import { Type } from 'typebox';
 import { heldReasons } from '../../core/capacity-reasons.ts';
@@ -8,6 +8,7 @@ import { whyCodes } from '../../core/job-why.ts';
 import { jobsOfFile, leftBehindCodes } from '../../core/left-behind.ts';
 import { operationKinds } from '../../core/operation.ts';
 import { statNames } from '../../core/series.ts';
+import { horizonClasses } from '../../core/survey.ts';
 import { topicStates } from '../../core/topic/fields.ts';
 import type { TopicState } from '../../core/topic/topic.ts';
 import { incidentHelp } from './alert.ts';
@@ -17,7 +18,9 @@ import {
   attemptReasonOrNull,
   closed,
   count,
+  countedAt,
   countOrNull,
+  deadTimes,
   dueJob,
   each,
   flag,
@@ -27,6 +30,7 @@ import {
   Missing,
   orNull,
   problems,
+  type ReplyOf,
   reply,
   TopicName,
   text,
@@ -92,33 +96,37 @@ export const topicStatsSchema = {
   response: { 200: reply('the statistics', TopicStats), ...problems(404, 503) },
 };
 
-const Process = Type.Object(
-  {
-    title: text('name of the process', 'dq-notifier-0'),
-    role: Type.Enum(['master', 'store', 'server', 'console', 'timer', 'notifier', 'upkeep'], {
-      description: 'role of the process',
-    }),
-    alsoRuns: Type.Optional(texts('further roles in the same process', ['timer'])),
-    pid: count('process id', 4711),
-    version: text('version of dq that it runs', '1.0.0'),
-    generation: count('1 for the start, plus one for each reload', 1),
-    state: Type.Enum(['starting', 'ready', 'draining'], { description: 'state of the process' }),
-    startedAt: instant('when it started'),
-    restarts: count('how often the master has restarted it', 0),
-    inFlight: count('requests or callbacks in flight', 12),
-    rssBytes: count('resident memory in bytes', 94_371_840),
-    cpuPercent: Type.Number({ description: 'CPU time in percent of one core', examples: [3.5] }),
+export const horizonSchema = {
+  operationId: 'horizon',
+  tags: ['jobs'],
+  summary: 'Waiting jobs by due time',
+  description:
+    'Counts delayed and ready jobs. A class holds the jobs that are due within its time and not within the ' +
+    'time of the class before. Covers the topics that the caller may see.',
+  querystring: closed({ topic: deadTimes.topic }),
+  response: {
+    200: reply(
+      'the classes',
+      closed(
+        {
+          classes: Type.Array(
+            closed({
+              upTo: Type.Enum([...horizonClasses], { description: 'due within this time' }),
+              count: count('waiting jobs', 1200),
+            }),
+            { description: 'all classes, the earliest first' },
+          ),
+          total: count('waiting jobs in all classes', 88_310),
+          at: countedAt,
+          missing: Missing,
+        },
+        { title: 'Horizon' },
+      ),
+    ),
+    ...problems(404, 503),
   },
-  { title: 'Process' },
-);
-export type ProcessJson = JsonOf<typeof Process>;
-
-export const processesSchema = {
-  operationId: 'processes',
-  tags,
-  summary: 'The processes of this instance',
-  response: { 200: reply('all processes', closed({ processes: Type.Array(Process) })), ...problems(503) },
 };
+export type HorizonJson = ReplyOf<typeof horizonSchema>;
 
 /** The first ones are the most urgent. */
 export const attentionReasons = [

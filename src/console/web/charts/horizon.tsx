@@ -1,7 +1,7 @@
 // Upcoming jobs by due time: one bar per class of the horizon, and the same numbers as a table.
 
 import { useState } from 'preact/hooks';
-import type { HorizonJson } from '../../../contract/api/survey.ts';
+import type { HorizonJson } from '../../../contract/api/stats.ts';
 import { usePoll } from '../api/poll.ts';
 import { clock, number, relative, shortNumber, useSecond } from '../format.ts';
 import { List } from '../parts/list.tsx';

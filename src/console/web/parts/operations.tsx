@@ -1,6 +1,7 @@
 // Operations on a page: starting one after a question, the running ones with their progress, and their texts.
 
 import type { EndpointsJson } from '../../../contract/api/attempt.ts';
+import type { DeadGroupsJson } from '../../../contract/api/dead.ts';
 import type { JobSummaryJson } from '../../../contract/api/job.ts';
 import type {
   OperationFilterInput,
@@ -8,7 +9,6 @@ import type {
   OperationJson,
 } from '../../../contract/api/operation.ts';
 import type { StatsJson } from '../../../contract/api/stats.ts';
-import type { DeadGroupsJson } from '../../../contract/api/survey.ts';
 import type { OperationKind } from '../../../core/operation.ts';
 import { CallError, call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';

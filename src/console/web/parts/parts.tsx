@@ -4,12 +4,11 @@ import { signal } from '@preact/signals';
 import { type ComponentChildren, Fragment } from 'preact';
 import { useLayoutEffect, useState } from 'preact/hooks';
 import type { JobJson, JobSummaryJson } from '../../../contract/api/job.ts';
-import type { TopicAttentionJson } from '../../../contract/api/stats.ts';
 import { leavingName } from '../../../core/left-behind.ts';
 import { CallError } from '../api/call.ts';
 import type { Polled } from '../api/poll.ts';
-import { may, summary } from '../api/session.ts';
-import { number, shortNumber } from '../format.ts';
+import { may } from '../api/session.ts';
+import { number } from '../format.ts';
 import { href, hrefQuery, place, setQuery } from '../router.ts';
 import { serverText, t, type Word } from '../words/words.ts';
 
@@ -159,39 +158,6 @@ export function JobState({
     );
   return <Pill colour={jobColours[state]}>{t(`job_${state}`)}</Pill>;
 }
-
-/** Jobs that are due, or wait for their due time or their next attempt. */
-export const waiting = ({ ready, delayed }: TopicAttentionJson['states']): number => ready + delayed;
-
-/** The parts of that sum. */
-export const waitingText = ({ ready, delayed }: TopicAttentionJson['states']): string =>
-  t('waiting_how', { due: shortNumber(ready), delayed: shortNumber(delayed) });
-
-const troubles = [
-  ['failing', 'dead'],
-  ['unreadable', 'dead'],
-  ['unknown_broker', 'dead'],
-  ['late', 'retry'],
-  ['not_pulled', 'retry'],
-] as const satisfies readonly (readonly [TopicAttentionJson['reasons'][number], Colour])[];
-
-/** What the daemon says about a topic: every page shows the same. `state` null: not registered */
-export function TopicState({ state, reasons }: Pick<TopicAttentionJson, 'state' | 'reasons'>) {
-  if (state === 'paused') return <Pill colour="retry">{t('state_paused')}</Pill>;
-  const [trouble, colour] = troubles.find(([one]) => reasons.includes(one)) ?? [];
-  if (state !== 'offline' && trouble !== undefined)
-    return <Pill colour={colour}>{t(`state_${trouble}`)}</Pill>;
-  if (state === 'active') return <Pill colour="done">{t('state_active')}</Pill>;
-  return (
-    <Pill colour="quiet" ring>
-      {t(`state_${state ?? 'not_registered'}`)}
-    </Pill>
-  );
-}
-
-/** Why the daemon says that a topic needs attention, as far as the last summary names it. */
-export const reasonsOfTopic = (name: string): TopicAttentionJson['reasons'] =>
-  summary.value?.attention.find(({ topic }) => topic === name)?.reasons ?? [];
 
 /** `look`: classes of a box for its content. */
 export function Card({

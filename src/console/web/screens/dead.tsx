@@ -2,9 +2,8 @@
 // match, by an operation that goes on without the page.
 
 import { useLayoutEffect, useMemo, useState } from 'preact/hooks';
-import type { DeadLetterJson } from '../../../contract/api/dead.ts';
+import type { DeadGroupJson, DeadGroupsJson, DeadLetterJson } from '../../../contract/api/dead.ts';
 import type { OperationFilterInput } from '../../../contract/api/operation.ts';
-import type { DeadGroupJson, DeadGroupsJson } from '../../../contract/api/survey.ts';
 import { attemptReasons, buryReasons } from '../../../core/job.ts';
 import { call } from '../api/call.ts';
 import { usePages, usePoll } from '../api/poll.ts';

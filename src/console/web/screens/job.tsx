@@ -30,8 +30,8 @@ import {
   toast,
   Waiting,
 } from '../parts/parts.tsx';
-import { reasonText } from '../parts/reason-text.ts';
 import { Time } from '../parts/time.tsx';
+import { reasonText } from '../parts/topic-state.tsx';
 import { go, hrefQuery } from '../router.ts';
 import { t, type Word } from '../words/words.ts';
 import { endOf, failureText, Story } from './job-attempts.tsx';

@@ -35,13 +35,10 @@ import {
   Strip,
   type TileFacts,
   Tiles,
-  TopicState,
   Waiting,
-  waiting,
-  waitingText,
 } from '../parts/parts.tsx';
-import { reasonText } from '../parts/reason-text.ts';
 import { Time } from '../parts/time.tsx';
+import { reasonText, TopicState, waiting, waitingText } from '../parts/topic-state.tsx';
 import { go, href, hrefQuery } from '../router.ts';
 import { serverText, t } from '../words/words.ts';
 import {

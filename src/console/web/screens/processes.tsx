@@ -1,8 +1,7 @@
 // Processes of this instance: state, age, load, restarts. Reloads the daemon, and shows the last reload.
 
 import { useState } from 'preact/hooks';
-import type { ReloadJson } from '../../../contract/api/daemon.ts';
-import type { ProcessJson } from '../../../contract/api/stats.ts';
+import type { ProcessJson, ReloadJson } from '../../../contract/api/daemon.ts';
 import { type CallError, call } from '../api/call.ts';
 import { usePoll } from '../api/poll.ts';
 import { daemonNow, may, me } from '../api/session.ts';

@@ -25,16 +25,12 @@ import {
   Icon,
   LoadError,
   Loaded,
-  reasonsOfTopic,
   Strip,
   type TileFacts,
   Tiles,
-  TopicState,
   Waiting,
-  waiting,
-  waitingText,
 } from '../parts/parts.tsx';
-import { reasonText } from '../parts/reason-text.ts';
+import { reasonsOfTopic, reasonText, TopicState, waiting, waitingText } from '../parts/topic-state.tsx';
 import { href, hrefQuery } from '../router.ts';
 import { t, type Word, wordParts } from '../words/words.ts';
 import { EndpointCard, RecentAttempts } from './attempts.tsx';

@@ -23,10 +23,9 @@ import {
   NewTopicLink,
   QueryChoice,
   QueryText,
-  reasonsOfTopic,
-  TopicState,
   useTyped,
 } from '../parts/parts.tsx';
+import { reasonsOfTopic, TopicState } from '../parts/topic-state.tsx';
 import { href, place, type Segments, setQuery } from '../router.ts';
 import { t } from '../words/words.ts';
 import { successOf } from './series-cards.tsx';

@@ -1,0 +1,55 @@
+// The state of a topic in the page's language: what the daemon says about it, its jobs that wait, and why a
+// notifier calls none of them, or few.
+
+import type { CapacityReasonJson } from '../../../contract/api/job.ts';
+import type { TopicAttentionJson } from '../../../contract/api/stats.ts';
+import { summary } from '../api/session.ts';
+import { duration, shortNumber } from '../format.ts';
+import { enServer } from '../words/en-server.ts';
+import { serverText, t } from '../words/words.ts';
+import { type Colour, Pill } from './parts.tsx';
+
+/** Jobs that are due, or wait for their due time or their next attempt. */
+export const waiting = ({ ready, delayed }: TopicAttentionJson['states']): number => ready + delayed;
+
+/** The parts of that sum. */
+export const waitingText = ({ ready, delayed }: TopicAttentionJson['states']): string =>
+  t('waiting_how', { due: shortNumber(ready), delayed: shortNumber(delayed) });
+
+const troubles = [
+  ['failing', 'dead'],
+  ['unreadable', 'dead'],
+  ['unknown_broker', 'dead'],
+  ['late', 'retry'],
+  ['not_pulled', 'retry'],
+] as const satisfies readonly (readonly [TopicAttentionJson['reasons'][number], Colour])[];
+
+/** What the daemon says about a topic: every page shows the same. `state` null: not registered */
+export function TopicState({ state, reasons }: Pick<TopicAttentionJson, 'state' | 'reasons'>) {
+  if (state === 'paused') return <Pill colour="retry">{t('state_paused')}</Pill>;
+  const [trouble, colour] = troubles.find(([one]) => reasons.includes(one)) ?? [];
+  if (state !== 'offline' && trouble !== undefined)
+    return <Pill colour={colour}>{t(`state_${trouble}`)}</Pill>;
+  if (state === 'active') return <Pill colour="done">{t('state_active')}</Pill>;
+  return (
+    <Pill colour="quiet" ring>
+      {t(`state_${state ?? 'not_registered'}`)}
+    </Pill>
+  );
+}
+
+/** Why the daemon says that a topic needs attention, as far as the last summary names it. */
+export const reasonsOfTopic = (name: string): TopicAttentionJson['reasons'] =>
+  summary.value?.attention.find(({ topic }) => topic === name)?.reasons ?? [];
+
+export function reasonText({ code, message, remedy, values }: CapacityReasonJson) {
+  const durations = Object.entries(values)
+    .filter(([name]) => name.endsWith('Ms'))
+    .map(([name, ms]) => [name.slice(0, -2), duration(Number(ms))]);
+  const all = { ...values, ...Object.fromEntries(durations) };
+  const ownRemedies: Readonly<Record<string, string>> = enServer;
+  return {
+    message: serverText(`reason_${code}`, message, all),
+    remedy: serverText(`remedy_${code}`, ownRemedies[`remedy_${code}`] ?? remedy, all),
+  };
+}
