@@ -8,6 +8,7 @@ import { auditNote } from '../api/audit-trail.ts';
 import type { Config } from '../config/options.ts';
 import { signInSchema, signOutSchema } from '../contract/api/access.ts';
 import { DqError, invalidField } from '../core/errors.ts';
+import { isJsonType } from '../core/json-text.ts';
 import {
   browserOf,
   digestHalves,
@@ -44,7 +45,7 @@ export function sessionRoutes(api: Api, options: SessionRoutesOptions): void {
     { schema: signInSchema, config: { access: 'open', audit: true } },
     async (request, answer) => {
       // Without it a browser sends a body of another page without asking.
-      if (!/^application\/json *(;|$)/i.test(request.headers['content-type'] ?? ''))
+      if (!isJsonType(request.headers['content-type']))
         throw new DqError('unsupported_media_type', "content-type: send -H 'content-type: application/json'");
       const { raw } = request;
       const address = raw.socket.remoteAddress ?? '';

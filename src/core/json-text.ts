@@ -49,9 +49,11 @@ export function withoutByteOrderMark(bytes: Buffer): Buffer {
   return hasByteOrderMark(bytes) ? bytes.subarray(3) : bytes;
 }
 
-/** Of the body of a schedule, which a request gives as JSON; it gives bodies of other types as a text. */
-export function isJsonType(contentType: string | null): boolean {
-  return /^application\/json\b/i.test(contentType ?? '');
+/** Whether the media type is exactly application/json, with any parameters: a body of application/json-seq or
+ *  application/problem+json is opaque. */
+export function isJsonType(contentType: string | null | undefined): boolean {
+  if (contentType === 'application/json') return true;
+  return contentType?.split(';', 1)[0]?.trim().toLowerCase() === 'application/json';
 }
 
 /** A member of a JSON object by its decoded name. */

@@ -11,7 +11,7 @@ import { DqError, FieldErrors, invalidField, restoring } from '../core/errors.ts
 import { extensionOf, type JobOptions } from '../core/extension.ts';
 import { refusesId } from '../core/job-id.ts';
 import { skipBlank } from '../core/json-span.ts';
-import { hasByteOrderMark } from '../core/json-text.ts';
+import { hasByteOrderMark, isJsonType } from '../core/json-text.ts';
 import { limits } from '../core/limits.ts';
 import { backoffJson, parseBackoff } from '../core/topic/backoff.ts';
 import { readNumber, readWindow } from '../core/topic/field-kinds.ts';
@@ -277,7 +277,7 @@ export function checkContent(
   let value: unknown;
   if (topic.format === 'form') value = readFormJob(body, topic);
   else if (isCheckedJson === true && isLiteral) return;
-  else if (contentType !== null && isJson(contentType))
+  else if (isJsonType(contentType))
     value = parseJson(body, 'the content type is application/json, but the body is');
   else {
     if (!isLiteral && contentType !== null) rejectMislabelledJson(contentType, body);
@@ -348,16 +348,6 @@ function readFormJob(body: Buffer, topic: Pick<PlainTopic, 'topic'>): unknown {
     'body',
     `must be a JSON object such as {"order":4711}: topic ${topic.topic} has format "form", and dq sends the members as fields`,
   );
-}
-
-/** Whether the media type is exactly application/json, with any parameters; application/problem+json is
- *  opaque. */
-export function isJson(contentType: string): boolean {
-  if (contentType === 'application/json') return true;
-  const end = contentType.indexOf(';');
-  return end > 0 && contentType.slice(0, end).trim().toLowerCase() === 'application/json'
-    ? true
-    : contentType.toLowerCase() === 'application/json';
 }
 
 /** `intro` begins the error message. */

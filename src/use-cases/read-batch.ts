@@ -7,11 +7,11 @@
 import { isUtf8 } from 'node:buffer';
 import { DqError, FieldErrors, invalidField } from '../core/errors.ts';
 import { elementSteps, type MemberSpan, membersOf, type Span, skipBlank } from '../core/json-span.ts';
-import { withoutByteOrderMark } from '../core/json-text.ts';
+import { isJsonType, withoutByteOrderMark } from '../core/json-text.ts';
 import { limits } from '../core/limits.ts';
 import { unknownName } from '../core/suggest.ts';
 import { turn } from '../runtime/time.ts';
-import { batchMembers, isJson, type PushRequest } from './accept-job.ts';
+import { batchMembers, type PushRequest } from './accept-job.ts';
 import { useCaseLimits } from './limits.ts';
 
 export type BatchFormat = 'json' | 'ndjson';
@@ -155,7 +155,7 @@ export function readEdit(bytes: Buffer, stored: string | null): EditRequest {
     maxAttempts: item.textOrNumber('maxAttempts'),
     backoff: item.json('backoff'),
     deadline: item.textOrNumber('deadline'),
-    body: isJson(contentType ?? stored ?? '') ? item.bytes('body') : item.textBytes('body'),
+    body: isJsonType(contentType ?? stored) ? item.bytes('body') : item.textBytes('body'),
     requeue: item.flag('requeue'),
     newWebhookId: item.flag('newWebhookId'),
   };
@@ -201,7 +201,7 @@ function readPush(item: Item, errors: FieldErrors): BatchPush | null {
   const tracestate = item.text('tracestate');
   const acceptedAt = item.textOrNumber('acceptedAt');
   const failures = item.textOrNumber('failures');
-  const isCheckedJson = isJson(contentType);
+  const isCheckedJson = isJsonType(contentType);
   const body = isCheckedJson ? item.bytes('body') : item.textBytes('body');
   if (body === undefined && !item.has('body')) errors.reject('body', 'is required');
   if (topic === undefined || body === undefined) return null;

@@ -59,6 +59,13 @@ it('a schedule is created, shown with its next times, changed, paused, run and r
   expect(await dq.api('GET', '/v1/schedules/daily')).toMatchObject(problem(404, 'schedule_not_found'));
 });
 
+it('a body of another type than JSON is a text, also where the name of the type begins with it', async () => {
+  await dq.api('POST', '/v1/topics', { topic: 'raw', callbackUrl: 'http://127.0.0.1:9/' });
+  const contentType = 'application/json-seq';
+  await add({ ...daily, topic: 'raw', body: '{"n":1}', contentType });
+  expect(await read()).toMatchObject({ body: '{"n":1}', contentType });
+});
+
 it('the preview of a draft has its next times or its mistakes, and stores nothing', async () => {
   const preview = async (draft: object) => (await dq.api('POST', '/v1/schedules/preview', draft)).body;
   const drafted = await preview({ cron: '30 2 * * *', timezone: 'Europe/Berlin' });

@@ -1,10 +1,23 @@
-// Tests the bounds of JSON that dq parses.
+// Tests which bodies are JSON, and the bounds of JSON that dq parses.
 import { describe, expect, it } from 'vitest';
-import { beyondBounds } from '../../src/core/json-text.ts';
+import { beyondBounds, isJsonType } from '../../src/core/json-text.ts';
 import { limits } from '../../src/core/limits.ts';
 
 const { jsonDepthMax, jsonValuesMax } = limits;
 const many = `has more than ${jsonValuesMax} values; send less`;
+
+it.each([
+  [
+    true,
+    ['application/json', 'Application/JSON', 'application/json; charset=utf-8', 'application/json ;v=1'],
+  ],
+  [
+    false,
+    ['application/json-seq', 'application/json+x', 'application/jsonl', 'text/json', '', null, undefined],
+  ],
+])('a content type of JSON: %s', (isJson, types) => {
+  for (const type of types) expect(isJsonType(type), String(type)).toBe(isJson);
+});
 
 describe('bounds of JSON', () => {
   it('depth: lists and objects count, texts do not', () => {

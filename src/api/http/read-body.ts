@@ -6,7 +6,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyRequest } from 'fastify';
 import { DqError } from '../../core/errors.ts';
-import { beyondBounds } from '../../core/json-text.ts';
+import { beyondBounds, isJsonType } from '../../core/json-text.ts';
 import { clientOf } from '../../core/token.ts';
 import { apiLimits } from '../limits.ts';
 import { type BodyBudget, finishBody, releaseBody } from './body-budget.ts';
@@ -126,7 +126,7 @@ function parseBody(body: Buffer, request: FastifyRequest): unknown {
   }
   rejectEncoding(request.headers, 'body');
   const { 'content-type': type } = request.headers;
-  if (type !== undefined && !/^application\/json *(;|$)/i.test(type))
+  if (type !== undefined && !isJsonType(type))
     throw new DqError('unsupported_media_type', "content-type: send -H 'content-type: application/json'");
   let text: string;
   try {

@@ -7,6 +7,7 @@ import type { Command } from 'commander';
 import type { cancelSchema, JobJson, MovedJobJson } from '../../contract/api/job.ts';
 import type { ReplyOf } from '../../contract/api/schema.ts';
 import { isHeld } from '../../core/job-why.ts';
+import { isJsonType } from '../../core/json-text.ts';
 import { backoffJson } from '../../core/topic/backoff.ts';
 import type { ApiCall } from '../daemon/api-client.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
@@ -130,7 +131,7 @@ async function edit(topic: string, id: string, flags: EditFlags): Promise<void> 
 function bodyMember(bytes: Buffer, contentType: string): string {
   if (!isUtf8(bytes)) throw new Exit('usage', '--body: not UTF-8; only dq push sends other bytes');
   const text = bytes.toString();
-  if (!/^application\/json *(;|$)/i.test(contentType)) return JSON.stringify(text);
+  if (!isJsonType(contentType)) return JSON.stringify(text);
   try {
     JSON.parse(text);
   } catch (error) {

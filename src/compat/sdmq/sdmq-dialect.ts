@@ -4,6 +4,7 @@
 import { contractLimits } from '../../contract/api/limits.ts';
 import { parseDuration } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
+import { isJsonType } from '../../core/json-text.ts';
 import { foreignOfTopic } from '../../core/topic/topic.ts';
 import type { PulledJob } from '../../intake/pull/puller.ts';
 import type { CompatJobs } from '../compat-jobs.ts';
@@ -84,8 +85,8 @@ export class SdmqDialect implements HttpDialect {
   }
 
   async #push(call: HttpCall): Promise<HttpReply> {
-    const { contentType = '', body } = call;
-    if (!/^application\/json *(;|$)/i.test(contentType))
+    const { contentType, body } = call;
+    if (!isJsonType(contentType))
       return { ...replyOf(failed('content-type: must be application/json')), status: 415 };
     let message: Message;
     try {

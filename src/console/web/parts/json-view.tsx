@@ -9,6 +9,10 @@ const token =
 /** Longer texts are shown without colours: each token is an element. */
 const colouredMax = 65_536;
 
+/** As core/json-text.ts, which runs in no browser. */
+export const isJsonType = (contentType: string | null | undefined): boolean =>
+  contentType?.split(';', 1)[0]?.trim().toLowerCase() === 'application/json';
+
 export function isJson(text: string): boolean {
   try {
     JSON.parse(text);

@@ -9,7 +9,7 @@ import { CallError, call, topicPath } from '../api/call.ts';
 import { bytes, dots } from '../format.ts';
 import { ask, useLeaveCheck } from '../parts/dialog.tsx';
 import { BodyField, Check, Form, jsonMistake, useAction } from '../parts/form.tsx';
-import { formatted, isJson, JsonView } from '../parts/json-view.tsx';
+import { formatted, isJson, isJsonType, JsonView } from '../parts/json-view.tsx';
 import { Button, Card, Code, CopyButton, Empty, Failure, toast } from '../parts/parts.tsx';
 import { t } from '../words/words.ts';
 
@@ -90,9 +90,9 @@ export function JobEdit({ job, close, refresh }: { job: JobJson; close: () => vo
   const [body, setBody] = useState(job.body ?? '');
   const [hasNewId, setNewId] = useState(false);
   const { busy, failure, run } = useAction();
-  const isJson = /^application\/json *(;|$)/i.test(base.contentType ?? '');
+  const isText = !isJsonType(base.contentType);
   // The page draws itself again each second; a body can have megabytes.
-  const mistake = useMemo(() => (isJson ? jsonMistake(body) : null), [isJson, body]);
+  const mistake = useMemo(() => (isText ? null : jsonMistake(body)), [isText, body]);
   const before = base.body ?? '';
   const difference = useMemo(() => <Difference before={before} after={body} />, [before, body]);
   const isStale = job.version !== base.version;
@@ -113,7 +113,7 @@ export function JobEdit({ job, close, refresh }: { job: JobJson; close: () => vo
   const send = (): Promise<void> =>
     run(async () => {
       // The characters of the body are sent as they are: a parse would change big integers.
-      const text = `{"requeue":true,"newWebhookId":${hasNewId},"body":${isJson ? body : JSON.stringify(body)}}`;
+      const text = `{"requeue":true,"newWebhookId":${hasNewId},"body":${isText ? JSON.stringify(body) : body}}`;
       const headers = { 'if-match': `"${base.version}"` };
       const path = topicPath(base.topic, 'jobs', base.id);
       try {

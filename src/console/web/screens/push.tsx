@@ -13,6 +13,7 @@ import { durationMs } from '../backoff-waits.ts';
 import { curlOf } from '../commands.ts';
 import { bytes, spoken } from '../format.ts';
 import { BodyField, Check, Field, Form, Input, jsonMistake, Wrong } from '../parts/form.tsx';
+import { isJsonType } from '../parts/json-view.tsx';
 import {
   Button,
   Card,
@@ -184,7 +185,7 @@ function PushForm({
   push: ReturnType<typeof usePush>;
 }) {
   const { draft, set } = fields;
-  const bodyMistake = isJsonType(draft) ? jsonMistake(draft.body) : null;
+  const bodyMistake = isJsonType(draft.contentType) ? jsonMistake(draft.body) : null;
   const wrongs = wrongsOf(error, draft.topic, bodyMistake === null);
   return (
     <Form look="body form one-top" onSend={send}>
@@ -223,8 +224,6 @@ function PushForm({
     </Form>
   );
 }
-
-const isJsonType = ({ contentType }: Draft): boolean => contentType.startsWith('application/json');
 
 function WhenField({ draft, set, wrongs, topicDelay }: FieldProps & { topicDelay: string | undefined }) {
   const choice = (when: When, children: ComponentChildren) => (
@@ -292,7 +291,7 @@ function BodyFields({ draft, set, wrongs, mistake }: FieldProps & { mistake: num
         wrong={wrongs.body}
         onType={(text) => set({ body: text })}
       >
-        {isJsonType(draft) ? (
+        {isJsonType(draft.contentType) ? (
           <small class="ok" role="status">
             {t('valid_json')}
           </small>

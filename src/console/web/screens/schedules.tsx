@@ -24,6 +24,7 @@ import {
   usePreview,
   Wrong,
 } from '../parts/form.tsx';
+import { isJsonType } from '../parts/json-view.tsx';
 import { List, timeColumn } from '../parts/list.tsx';
 import {
   Button,
@@ -309,11 +310,9 @@ const formOf = ({ cron, every, contentType, ...one }: ScheduleJson): Values => (
 const timesOf = ({ kind, cron, every, timezone }: Values) =>
   kind === 'cron' ? { cron, timezone } : { every };
 
-const isJson = (contentType: string): boolean => /^application\/json\b/i.test(contentType);
-
 /** As the API takes it: a JSON body is a value, every other one a text. undefined: no JSON. */
 function bodyOf({ contentType, body }: Values): unknown {
-  if (!isJson(contentType)) return body;
+  if (!isJsonType(contentType)) return body;
   try {
     return JSON.parse(body);
   } catch {
@@ -384,7 +383,7 @@ function useScheduleForm(before: Values | null, save: (members: object) => Promi
   const isChanged = before === null ? values.name !== '' : Object.keys(members).length > 0;
   // A schedule without a body has no mistake until one is typed.
   const mistake =
-    isJson(values.contentType) && !hasContentOf(values, before) ? jsonMistake(values.body) : null;
+    isJsonType(values.contentType) && !hasContentOf(values, before) ? jsonMistake(values.body) : null;
   useLeaveCheck(isChanged && !isSaved);
   const submit = async (): Promise<void> => {
     try {
