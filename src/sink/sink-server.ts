@@ -7,8 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { limits } from '../core/limits.ts';
 import { setTimeout, wallNow } from '../runtime/time.ts';
 import { sinkLimits } from './limits.ts';
-import type { SinkKeys } from './signature-check.ts';
-import { checkSignature } from './signature-check.ts';
+import { checkSignature, type SinkKeys } from './signature-check.ts';
 
 export interface SinkAnswer {
   readonly status: number;

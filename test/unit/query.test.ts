@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { parseQuery, unreadable } from '../../src/api/http/query.ts';
+import { parseQuery, unreadable } from '../../src/api/http/request-head.ts';
 import { words } from '../support/words.ts';
 
 it('query: reads names and values, + as a space, and an empty query', () => {

@@ -3,8 +3,7 @@
 
 import { catalogue, DqError, type FieldError, invalidField, restoring } from '../../core/errors.ts';
 import { unknownName } from '../../core/suggest.ts';
-import type { StoreError } from '../../ports/store-error.ts';
-import { storeFailed } from '../../ports/store-error.ts';
+import { type StoreError, storeFailed } from '../../ports/store-error.ts';
 import { apiLimits } from '../limits.ts';
 import { incompleteBody } from './read-body.ts';
 

@@ -13,8 +13,7 @@ import { auditNote } from '../audit-trail.ts';
 import { rejectionOf } from '../routes/push-result.ts';
 import type { FrontObserver, HttpFront } from './http-front.ts';
 import { frameworkProblem, problemOf, storeProblem } from './problem.ts';
-import { parseQuery, unreadable } from './query.ts';
-import { isRead } from './request-head.ts';
+import { isRead, parseQuery, unreadable } from './request-head.ts';
 import { logRequest, type RejectionLines } from './request-log.ts';
 import { errorFor, mayTouch } from './route-access.ts';
 

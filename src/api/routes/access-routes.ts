@@ -38,7 +38,7 @@ import { wallNow } from '../../runtime/time.ts';
 import { addToken, readTokenLifetime } from '../../use-cases/add-token.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../audit-trail.ts';
-import { invalidCursor, readInstant, readLimit } from '../http/query.ts';
+import { invalidCursor, readInstant, readLimit } from '../http/request-head.ts';
 import { needs, requireTopic, rightsOf } from '../http/route-access.ts';
 
 export function sessionRoutes(api: Api, context: ApiContext): void {

@@ -14,7 +14,7 @@ import type { AlertEntry } from '../../ports/job-store.ts';
 import { IncidentFiles } from '../../process/incident-files.ts';
 import { wallNow } from '../../runtime/time.ts';
 import type { Api, ApiContext } from '../api-context.ts';
-import { readLimit, rejectBadCursor } from '../http/query.ts';
+import { readLimit, rejectBadCursor } from '../http/request-head.ts';
 import { needs } from '../http/route-access.ts';
 
 export function alertRoutes(api: Api, { role }: ApiContext): void {

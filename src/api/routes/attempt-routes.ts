@@ -18,7 +18,7 @@ import {
 import { DqError } from '../../core/errors.ts';
 import { askFailures, failuresIn, topicFailures } from '../../process/master-questions.ts';
 import type { Api, ApiContext } from '../api-context.ts';
-import { readLimit } from '../http/query.ts';
+import { readLimit } from '../http/request-head.ts';
 import { needs, requireTopic, rightsOf } from '../http/route-access.ts';
 import { nameToFind } from './topics/topic-routes.ts';
 

@@ -1,8 +1,12 @@
 // /v1/dead: list, requeue and purge dead letters.
 
 import type { FastifyRequest } from 'fastify';
-import type { DeadLetterJson } from '../../contract/api/dead.ts';
-import { listDeadSchema, purgeDeadSchema, requeueDeadSchema } from '../../contract/api/dead.ts';
+import {
+  type DeadLetterJson,
+  listDeadSchema,
+  purgeDeadSchema,
+  requeueDeadSchema,
+} from '../../contract/api/dead.ts';
 import { contractLimits } from '../../contract/api/limits.ts';
 import { shownFilter } from '../../core/audit.ts';
 import { formatInstant } from '../../core/duration.ts';
@@ -12,7 +16,7 @@ import { type DeadMarks, hasMarks } from '../../core/survey.ts';
 import type { DeadFilter, DeadLetters, Page, DeadLetter as StoredDeadLetter } from '../../ports/job-store.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../audit-trail.ts';
-import { readLimit, rejectBadCursor } from '../http/query.ts';
+import { readLimit, rejectBadCursor } from '../http/request-head.ts';
 import { needs } from '../http/route-access.ts';
 import {
   type RawDeadFilter,

@@ -21,9 +21,8 @@ import type { Api, ApiContext } from '../api-context.ts';
 import type { BodyBudget } from '../http/body-budget.ts';
 import type { Answer, PlainService } from '../http/plain-connection.ts';
 import { problemOf } from '../http/problem.ts';
-import { parseQuery } from '../http/query.ts';
 import { type BodyLimit, bodyReader } from '../http/read-body.ts';
-import { rejectEncoding, traceOf } from '../http/request-head.ts';
+import { parseQuery, rejectEncoding, traceOf } from '../http/request-head.ts';
 import { errorForCaller, needs, permits, rightsOf } from '../http/route-access.ts';
 import { finishPush } from './push-result.ts';
 

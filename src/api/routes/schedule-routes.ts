@@ -36,8 +36,7 @@ import {
 import { topicOfPush } from '../../use-cases/find-topics.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { auditNote } from '../audit-trail.ts';
-import { readLimit } from '../http/query.ts';
-import { readIfMatch } from '../http/request-head.ts';
+import { readIfMatch, readLimit } from '../http/request-head.ts';
 import { mayTouch, needs, requireTopic } from '../http/route-access.ts';
 import { apiLimits } from '../limits.ts';
 

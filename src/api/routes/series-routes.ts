@@ -4,8 +4,13 @@
 
 import { contractLimits } from '../../contract/api/limits.ts';
 import { each } from '../../contract/api/schema.ts';
-import type { SeriesJson, TopicSeriesJson } from '../../contract/api/series.ts';
-import { countedColumns, seriesSchema, topicSeriesSchema } from '../../contract/api/series.ts';
+import {
+  countedColumns,
+  type SeriesJson,
+  seriesSchema,
+  type TopicSeriesJson,
+  topicSeriesSchema,
+} from '../../contract/api/series.ts';
 import { parseDuration } from '../../core/duration.ts';
 import { invalidField } from '../../core/errors.ts';
 import { jobStates } from '../../core/job.ts';
@@ -27,7 +32,7 @@ import {
 import type { SeriesRow } from '../../ports/registry.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { KeptAnswers } from '../http/kept-answers.ts';
-import { readInstant } from '../http/query.ts';
+import { readInstant } from '../http/request-head.ts';
 import { needs, requireTopic } from '../http/route-access.ts';
 import { apiLimits } from '../limits.ts';
 import { requireKnownTopic, requireTopicOf } from './dead-filter.ts';

@@ -21,7 +21,7 @@ import type { RoleContext } from '../../process/role.ts';
 import { jobHead } from '../../use-cases/find-job.ts';
 import type { Api, ApiContext } from '../api-context.ts';
 import { KeptAnswers } from '../http/kept-answers.ts';
-import { readLimit, rejectBadCursor } from '../http/query.ts';
+import { readLimit, rejectBadCursor } from '../http/request-head.ts';
 import { mayTouch, needs, requireTopic, rightsOf } from '../http/route-access.ts';
 import { apiLimits } from '../limits.ts';
 import { readFilter, requireKnownTopic, requireKnownTopicOf, requireTopicOf } from './dead-filter.ts';

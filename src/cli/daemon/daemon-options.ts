@@ -3,8 +3,7 @@
 import type { Command } from 'commander';
 import { agree, printData } from '../output/output.ts';
 import { type ApiCall, ApiClient, type ApiReply } from './api-client.ts';
-import type { DaemonFlags } from './find-daemon.ts';
-import { findDaemon } from './find-daemon.ts';
+import { type DaemonFlags, findDaemon } from './find-daemon.ts';
 
 export interface DaemonOptions extends DaemonFlags {
   readonly json?: boolean;

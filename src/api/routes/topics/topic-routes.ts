@@ -41,8 +41,7 @@ import { findTopics } from '../../../use-cases/find-topics.ts';
 import { removeTopic } from '../../../use-cases/remove-topic.ts';
 import type { Api, ApiContext } from '../../api-context.ts';
 import { auditNote } from '../../audit-trail.ts';
-import { invalidCursor, readLimit } from '../../http/query.ts';
-import { readIfMatch } from '../../http/request-head.ts';
+import { invalidCursor, readIfMatch, readLimit } from '../../http/request-head.ts';
 import { mayTouch, needs, requireTopic, seesHeaderValues } from '../../http/route-access.ts';
 
 const url = '/v1/topics/:topic';
