@@ -32,7 +32,9 @@ function nameMeant(command: Command, message: string, code: string | undefined):
     return value === undefined ? null : `${pathOf(command)} … ${flag} ${value}`;
   }
   if (code !== 'commander.unknownCommand') return null;
-  const near = suggest(command.args[0] ?? '', commandNames(command));
+  const [given = ''] = command.args;
+  const aliases = command.commands.flatMap((one) => one.aliases());
+  const near = suggest(given, commandNames(command)) ?? suggest(given, aliases);
   return near === null ? null : `${pathOf(command)} ${near}`;
 }
 

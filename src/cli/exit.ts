@@ -22,6 +22,10 @@ export const exitCodes = {
   badConfiguration: 78,
 } as const;
 
+/** A message with a further part: a command, or a sentence. No second mark follows a question mark. */
+export const joined = (message: string, part: string): string =>
+  `${message}${message.endsWith('?') ? '' : ';'} ${part}`;
+
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
 /** Ends the command with a message for people and a code for scripts. */

@@ -4,7 +4,7 @@
 // dq's own service of gRPC also follows the rule of the HTTP API: once a token exists, each call needs one.
 
 import type { Socket } from 'node:net';
-import { bearerTokenOf } from '../api/http/access.ts';
+import { bearerTokenOf, notBearer } from '../api/http/access.ts';
 import type { Config } from '../config/options.ts';
 import { parseAddress, type Range, rangeOf, within } from '../core/egress-policy.ts';
 import { DqError } from '../core/errors.ts';
@@ -38,23 +38,21 @@ export class CompatAccess {
     return `${caller} is another machine; add it to compat.allow`;
   }
 
-  /** The rights of the token; null: unknown or expired. Throws DqError unavailable. */
-  #rightsOf(authorization: string): Rights | null {
+  /** Throws DqError unauthorized or unavailable. */
+  #rightsOf(authorization: string): Rights {
     const token = bearerTokenOf(authorization);
-    const rights = token === null ? null : this.#tokens.rightsOf(token, digestOf(token));
-    if (rights === null && this.#tokens.count === null)
+    if (token === null) throw notBearer();
+    const rights = this.#tokens.rightsOf(token, digestOf(token));
+    if (rights !== null) return rights;
+    if (this.#tokens.count === null)
       throw new DqError('unavailable', 'cannot read the access tokens; send the request again');
-    return rights;
+    throw new DqError('unauthorized', 'authorization: unknown or expired token; send Bearer dqk_…');
   }
 
   /** The rights of a call. `authorization`: undefined: the call has none. `asApi`: of dq's own service.
    *  Throws DqError unauthorized or unavailable. */
   admit(authorization: string | undefined, asApi = false): Rights {
-    if (authorization !== undefined) {
-      const rights = this.#rightsOf(authorization);
-      if (rights !== null) return rights;
-      throw new DqError('unauthorized', 'authorization: unknown or expired token; send Bearer dqk_…');
-    }
+    if (authorization !== undefined) return this.#rightsOf(authorization);
     const { count } = this.#tokens;
     if (!asApi || count === 0) return this.rights;
     if (count === null)

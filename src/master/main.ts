@@ -235,6 +235,7 @@ class Master {
     const { url, console, compat } = this.#supervisor;
     this.#data.announce({
       url: url ?? '',
+      file: this.#facts.file,
       console: console?.url ?? null,
       compat,
       adminToken: this.#adminToken,

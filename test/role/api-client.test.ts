@@ -2,7 +2,7 @@
 import type { IncomingMessage, RequestListener } from 'node:http';
 import { createServer } from 'node:http';
 import { describe, expect, it } from 'vitest';
-import { ApiClient, sentenceOf } from '../../src/cli/daemon/api-client.ts';
+import { ApiClient, ApiRefusal, sentenceOf } from '../../src/cli/daemon/api-client.ts';
 import { Exit } from '../../src/cli/exit.ts';
 import { listening } from '../support/listening.ts';
 
@@ -70,7 +70,7 @@ describe('ApiClient', () => {
   ])('ends for %d %s with exit code %d', async (status, code, exitCode) => {
     const url = await serve(problem(status, code));
     const failure = await failureOf(clientOf(url).call({ method: 'GET', path: ['x'] }));
-    expect(failure).toMatchObject({ exitCode, message: 'What is wrong' });
+    expect(failure).toMatchObject({ exitCode, message: expect.stringMatching(/^What is wrong/) });
   });
 
   it('ApiClient: exits with 69 when another server answers', async () => {
@@ -111,6 +111,26 @@ describe('sentenceOf', () => {
       { field: 'mode', message: 'invalid mode' },
     ];
     expect(sentenceOf({ ...base, errors })).toBe('delay: is too long; mode: invalid mode');
+  });
+
+  it('sentenceOf: no second mark follows a question mark, and values of a flag count from 1', () => {
+    const errors = [
+      { field: 'tiemout', message: 'unknown field; did you mean timeout?' },
+      { field: 'backoff[1]', message: '"x" has no unit' },
+    ];
+    expect(sentenceOf({ ...base, errors }, { backoff: '--backoff' })).toBe(
+      'tiemout: unknown field; did you mean timeout? --backoff, value 2: "x" has no unit',
+    );
+  });
+
+  it.each([
+    ['topic_not_found', 'there is no topic "x"', [], 'there is no topic "x"; dq topic ls lists the topics'],
+    ['topic_not_found', 'no; did you mean y?', [], 'no; did you mean y?'],
+    ['job_dead', 'dead', ['v1', 'topics', 't', 'jobs', 'a', 'run'], 'dead: dq dead requeue t --id a'],
+    ['job_dead', 'dead', ['v1', 'topics', 't', 'jobs', 'a'], 'dead: dq edit t a --requeue'],
+  ] as const)('ApiRefusal: %s, %j names the command with its arguments', (code, detail, path, message) => {
+    const { message: said } = new ApiRefusal({ ...base, code, detail, errors: [] }, { path });
+    expect(said).toBe(message);
   });
 
   it('sentenceOf: falls back to the detail; says how to give a token', () => {

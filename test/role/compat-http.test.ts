@@ -369,6 +369,7 @@ describe('access', () => {
       ]);
       expect(JSON.parse(await ask(headers))).toMatchObject({ code: 1, data: null });
     }
+    expect(await ask({ authorization: 'dqk_x' })).toContain('must be the word Bearer');
     expect(await dq.topics.lookUp('order')).toBeUndefined();
     expect(await ask({ host: 'localhost:1' })).toBe(added);
   });

@@ -72,7 +72,13 @@ describe('data directory', () => {
     expect(await refusal(join(root, 'data'))).toBe(
       `already running on ${join(root, 'data')} (pid ${process.pid}, since ${since}); ${remedy(join(root, 'data'))}`,
     );
-    data.announce({ url: 'http://127.0.0.1:6789', console: null, compat: {}, adminToken: 'dqk_x' });
+    data.announce({
+      url: 'http://127.0.0.1:6789',
+      file: null,
+      console: null,
+      compat: {},
+      adminToken: 'dqk_x',
+    });
     expect(await refusal(join(root, 'data'))).toContain(`since ${since}, http://127.0.0.1:6789); end it`);
     data.close();
     (await DataDirectory.open(join(root, 'data'))).close();
@@ -224,7 +230,13 @@ describe('data directory', () => {
     const [original, copy, moved] = [join(root, 'a'), join(root, 'b'), join(root, 'c')];
     const data = await DataDirectory.open(original);
     onTestFinished(() => data.close());
-    data.announce({ url: 'http://127.0.0.1:1', console: null, compat: {}, adminToken: 'dqk_secret' });
+    data.announce({
+      url: 'http://127.0.0.1:1',
+      file: null,
+      console: null,
+      compat: {},
+      adminToken: 'dqk_secret',
+    });
     execFileSync('cp', ['-a', original, copy]);
     expect([readRunRecord(copy), readMasterRecord(copy)]).toEqual([null, null]);
     renameSync(original, moved);
@@ -235,7 +247,13 @@ describe('data directory', () => {
 
   it('records: only the owner can read them; close() removes them', async () => {
     const data = await DataDirectory.open(root);
-    data.announce({ url: 'http://127.0.0.1:1', console: null, compat: {}, adminToken: 'dqk_secret' });
+    data.announce({
+      url: 'http://127.0.0.1:1',
+      file: null,
+      console: null,
+      compat: {},
+      adminToken: 'dqk_secret',
+    });
     expect(readRunRecord(root)).toMatchObject({
       pid: process.pid,
       url: 'http://127.0.0.1:1',

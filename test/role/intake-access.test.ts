@@ -85,6 +85,11 @@ describe('routes', () => {
       }
     }
     expect((await dq.call('GET', '/nowhere')).status).toBe(401);
+    const detailOf = async (authorization: string) =>
+      (await dq.call('GET', '/v1/topics', { headers: { authorization } })).body.detail;
+    for (const authorization of [wrong[4]?.slice('Bearer '.length) ?? '', 'Bearer', 'Basic ZHE6ZHE='])
+      expect(await detailOf(authorization)).toContain('must be the word Bearer, a blank and a token');
+    expect(await detailOf(wrong[4] ?? '')).toContain('unknown or expired token');
   });
 
   it('each accepts a token with its scope or admin; others are 403', async () => {

@@ -95,6 +95,7 @@ describe.skipIf(await lacks('redis'))('with a jobs.db that has not moved', async
     const record = {
       pid: process.pid,
       startedAt: 0,
+      file: null,
       console: null,
       compat: {},
       adminToken: 'x',
@@ -249,6 +250,51 @@ describe('dq dead purge', () => {
       query,
       query,
     ]);
+  });
+
+  it('dead purge, clear, topic rm: the question has the number of jobs that would go', async () => {
+    const counted = { id: 'o', state: 'finished', done: 0, skipped: 0, failed: 0, matched: 7 };
+    const api = await scriptedApi(({ url, json }) => {
+      if (url.includes('stats'))
+        return { status: 200, json: { states: { delayed: 3, ready: 2, reserved: 1, dead: 4 } } };
+      if (url === '/v1/operations') return { status: json['dryRun'] === true ? 201 : 500, json: counted };
+      return { status: 200, json: { items: [], nextCursor: null } };
+    });
+    for (const [words, question] of [
+      [['dead', 'purge', 't', '--reason', 'gone'], 'Remove 7 dead letters for good?'],
+      [['dead', 'purge', 't', '--since', '24h'], 'Remove 7 dead letters for good?'],
+      [['clear', 't'], 'End 10 jobs of the topic t?'],
+      [['clear', '--all'], 'This ends 10 jobs of every topic,'],
+      [['topic', 'rm', 't', '--purge'], 'Delete the topic t and its 10 jobs?'],
+    ] as const) {
+      const run = await runDq([...words, '--url', api.url]);
+      expect(run.code).toBe(1);
+      expect(run.stderr).toContain(question);
+    }
+    expect(api.calls.filter(({ method }) => method === 'DELETE')).toEqual([]);
+  });
+
+  it('dead requeue, purge: name the state of a job that did not move', async () => {
+    for (const [verb, done] of [
+      ['requeue', 'requeued'],
+      ['purge', 'purged'],
+    ] as const) {
+      const api = await scriptedApi(({ method, url }) => {
+        if (method !== 'GET') return { status: 200, json: { [done]: 0, more: false } };
+        return url.endsWith('/a')
+          ? { status: 200, json: { state: 'delayed' } }
+          : problem(404, 'job_not_found');
+      });
+      const yes = verb === 'purge' ? ['-y'] : [];
+      const of = (...ids: string[]) =>
+        runDq(['dead', verb, 't', ...yes, ...ids.flatMap((id) => ['--id', id]), '--url', api.url]);
+      const said = { code: 4, stderr: `dq: 0 of 1 ${done}; the job is delayed: dq get t a\n` };
+      expect(await of('a')).toMatchObject(said);
+      expect((await of('b')).stderr).toContain(
+        `0 of 1 ${done}; Store away; dq ls --id b looks in every topic`,
+      );
+      expect((await of('a', 'b')).stderr).toContain(`0 of 2 ${done}; dq get t ID shows what another one is`);
+    }
   });
 
   it('dead purge: exits with 5 for some unknown ids, with 4 for all', async () => {

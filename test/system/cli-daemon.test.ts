@@ -316,8 +316,11 @@ describe('dq push, get, cancel', () => {
     await dq(['topic', 'add', 'flag', '--callback', silent]);
     for (const [args, says] of [
       [['topic', 'add', 'x', '--callback', 'localhost'], '--callback: '],
-      [['topic', 'set', 'flag', '--backoff', '15s,30'], '--backoff[1]: "30" has no unit; write 30s or 30ms'],
-      [['topic', 'set', 'flag', '--alert', 'nobody'], '--alert[0]: '],
+      [
+        ['topic', 'set', 'flag', '--backoff', '15s,30'],
+        '--backoff, value 2: "30" has no unit; write 30s or 30ms',
+      ],
+      [['topic', 'set', 'flag', '--alert', 'nobody'], '--alert, value 1: '],
       [['topic', 'set', 'flag', '--header', 'host: x'], '--header host: '],
       [['topic', 'set', 'flag', '--rule', '{'], '--rule: '],
       [['topic', 'add', 'x', '--callback', silent, '--secret', 'x'], '--secret: '],
@@ -377,7 +380,7 @@ describe('dq push, get, cancel', () => {
     });
     for (const verb of ['cancel', 'run'])
       expect((await dq([verb, 'shown', 'none'])).stderr).toContain('; dq ls --id none looks in every topic');
-    expect((await dq(['explain', '5002'])).stderr).toContain('; if it is the id of a job: dq ls --id 5002\n');
+    expect((await dq(['explain', '5002'])).stderr).toContain('dq ls --id 5002, if it is the id of a job\n');
     expect((await dq(['schedule', 'run', 'none'])).code).toBe(4);
     const wrong = await dq(['apply', 'topics.yaml']);
     expect(wrong.stderr).toContain('(Did you mean dq apply … --file topics.yaml?)');

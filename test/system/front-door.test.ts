@@ -56,7 +56,7 @@ describe('--url of another server', patience, () => {
       await expectOf(
         asked,
         `http://127.0.0.1:${await listening(server)}`,
-        /answers 200, but not like dq; is it the address of a dq daemon\?/,
+        /answers 200, but not like dq; check that it is the address of a dq daemon/,
       );
     }
   });
@@ -73,9 +73,9 @@ describe('--url of another server', patience, () => {
     for (const [url, says] of [
       [
         `http://127.0.0.1:${redis}`,
-        /does not answer: .*; the port does not speak HTTP: is it the port of dq\?/,
+        /does not answer: .*; the port does not speak HTTP: check that it is the port of dq, and for TLS/,
       ],
-      [`http://127.0.0.1:${tls}`, /For TLS write https:\/\//],
+      [`http://127.0.0.1:${tls}`, /for TLS write https:\/\//],
       [`https://127.0.0.1:${plain}`, /the port does not speak TLS: try http:\/\/\n$/],
       [`https://127.0.0.1:${tls}`, /NODE_EXTRA_CA_CERTS=FILE/],
     ] as const) {

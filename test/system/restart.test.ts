@@ -40,6 +40,7 @@ describe('dq restart', () => {
     writeFileSync(other, '');
     const unread = `dq: warning: the daemon reads no configuration file, and not ${other}; `;
     expect((await dq('reload', '-c', other)).stderr).toContain(unread);
+    expect((await dq('topic', 'ls', '-c', other)).stderr).toContain(unread);
     const { code, stderr } = await dq('restart', '-c', other);
     expect({ code, stderr }).toMatchObject({ code: 0, stderr: expect.stringContaining('restarted') });
     expect(stderr).toContain(unread);

@@ -20,6 +20,7 @@ function dataDir(name: string, port = 6789): string {
     pid: 4_000_000,
     startedAt: 1,
     url: `http://127.0.0.1:${port}`,
+    file: null,
     console: null,
     compat: {},
     adminToken: `dqk_of_${name}`,

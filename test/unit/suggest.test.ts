@@ -95,6 +95,7 @@ it.each(['--auth', '--console', '--deliveries'])('dq start %s: does not get its 
 describe('a wrong word of the command line', () => {
   it.each([
     [['requeue', 't'], '(Did you mean dq dead requeue?)\n(dq --help)'],
+    [['topic', 'shw', 't'], '(Did you mean dq topic show?)\n(dq topic --help)'],
     [['topic', 'remove', 't'], '(Did you mean dq topic rm?)\n(dq topic --help)'],
     [['push', 't', '1', '--dely', '3s'], '(Did you mean --delay?)\n(dq push --help)'],
     [['push', 't', '1', '--retries', '3'], '(Did you mean --max-attempts?)\n(dq push --help)'],

@@ -66,12 +66,11 @@ export class Access {
 
   #rightsOf(authorization: string, method: string | undefined): Caller | DqError {
     const token = bearerTokenOf(authorization);
-    if (token !== null) {
-      const digest = digestOf(token);
-      if (isSameDigest(digest, this.#adminDigest)) return ownerRights;
-      const rights = this.#options.tokens.rightsOf(token, digest);
-      if (rights !== null) return rights;
-    }
+    if (token === null) return notBearer();
+    const digest = digestOf(token);
+    if (isSameDigest(digest, this.#adminDigest)) return ownerRights;
+    const rights = this.#options.tokens.rightsOf(token, digest);
+    if (rights !== null) return rights;
     if (this.#options.tokens.count === null) return tokensUnavailable(method);
     return new DqError(
       'unauthorized',
@@ -91,6 +90,13 @@ export class Access {
 export function bearerTokenOf(authorization: string): string | null {
   return /^bearer +(\S+) *$/i.exec(authorization)?.[1] ?? null;
 }
+
+/** Of a header without the scheme, which clients forget most often, with another one, or without a token. */
+export const notBearer = (): DqError =>
+  new DqError(
+    'unauthorized',
+    'authorization: must be the word Bearer, a blank and a token; send Authorization: Bearer dqk_…',
+  );
 
 /** Open to monitors without a token; how much they answer depends on the caller's rights. */
 export function isOpen({ url = '' }: RequestHead): boolean {

@@ -22,7 +22,7 @@ import {
   daemonCommand,
   type Texts,
 } from '../daemon/daemon-options.ts';
-import { consoleOf } from '../daemon/find-daemon.ts';
+import { recordOf } from '../daemon/find-daemon.ts';
 import { printPages } from '../daemon/read-pages.ts';
 import { Exit, exitCodes } from '../exit.ts';
 import { flagNames, gatherItems, limitOf, scopesHelp, timeOption } from '../flags.ts';
@@ -80,8 +80,8 @@ export function register(program: Command): void {
 
 async function printLink(flags: LinkFlags): Promise<void> {
   const client = clientOf(flags);
-  const address = consoleOf(flags, process.env);
-  if (address === 'off')
+  const address = recordOf(flags, process.env)?.console;
+  if (address === null)
     throw new Exit('failed', 'no console listens; see dq status, console.enabled and the error log');
   const reply = await client.call<SignInLinkJson>({
     method: 'POST',
@@ -96,7 +96,7 @@ async function printLink(flags: LinkFlags): Promise<void> {
   }
   const { link, publicUrl } = reply.json;
   const base = publicUrl ?? address;
-  if (base === null) {
+  if (base === undefined) {
     say('dq: add this to the address of the console; works once, for 10 min:');
     printData(`/#in=${link}`);
     return;

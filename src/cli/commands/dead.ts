@@ -9,7 +9,9 @@ import type {
   purgeDeadSchema,
   requeueDeadSchema,
 } from '../../contract/api/dead.ts';
+import type { JobJson } from '../../contract/api/job.ts';
 import type { PageOf, ReplyOf } from '../../contract/api/schema.ts';
+import { messageOf } from '../../core/errors.ts';
 import { buryReasons } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { OperationKind } from '../../core/operation.ts';
@@ -177,23 +179,28 @@ async function requeueDead(flags: BulkFlags): Promise<void> {
 
 async function purgeDead(flags: BulkFlags): Promise<void> {
   requireChoice(flags, 'purge');
-  if (needsOperation(flags)) {
-    if (flags.dryRun !== true && flags.yes !== true) {
-      // Prints how many there are, and ends with a wrong filter.
-      await operate({ ...flags, dryRun: true, json: false }, 'purge', 'purged');
-      await agree('Remove the dead letters of this filter for good?', flags.yes);
-    }
+  const job = needsOperation(flags) ? null : await begin(flags);
+  if (flags.dryRun !== true && flags.yes !== true)
+    await agree(`Remove ${await shownCount(flags, job)} for good?`, flags.yes);
+  if (job === null) {
     await operate(flags, 'purge', 'purged');
     return;
   }
-  const job = await begin(flags);
-  const many = job.count === null ? 'the dead letters of this filter' : `${job.count} dead letters`;
-  await agree(`Remove ${many} for good?`, flags.yes);
   await work(job, 'purged', flags.json, ({ ids, ...query }) => ({
     method: 'DELETE',
     path: ['v1', 'dead'],
     query: { ...query, ids: ids === undefined ? undefined : JSON.stringify(ids) },
   }));
+}
+
+/** How many would go. Only an operation counts those of a filter, and prints their number. */
+async function shownCount(flags: BulkFlags, job: Bulk | null): Promise<string> {
+  const { since, until } = flags;
+  const isCounted = job !== null && since === undefined && until === undefined;
+  const count = isCounted
+    ? job.count
+    : await operate({ ...flags, dryRun: true, json: false }, 'purge', 'purged');
+  return count === null ? 'the dead letters of this choice' : `${count} dead letters`;
 }
 
 /** The reply to one call: each of the two verbs has a count of its own. */
@@ -221,15 +228,19 @@ function needsOperation({ dryRun, rate, spread, ...flags }: BulkFlags): boolean 
   return dryRun === true || [rate, spread, ...Object.values(marks)].some((given) => given !== undefined);
 }
 
-async function operate(flags: BulkFlags, kind: OperationKind, done: string): Promise<void> {
+/** Returns how many dead letters were moved, or would be. */
+async function operate(flags: BulkFlags, kind: OperationKind, done: string): Promise<number> {
   const { topic, id, all, dryRun, rate, spread } = flags;
   const filter = { topic, ...filterOf(flags), ids: id && [...new Set(id)] };
   const pace = rate === undefined ? {} : { rate: wholeOf('--rate', rate, 1, limits.operationRateMax) };
-  await runOperation(
-    clientOf(flags),
+  const client = clientOf(flags);
+  const moved = await runOperation(
+    client,
     { kind, filter, all, spread, ...pace, dryRun: dryRun === true },
     { done, flags: operationFlags, asJson: flags.json },
   );
+  if (dryRun !== true) await requireAll(client, filter, moved, done);
+  return moved;
 }
 
 async function begin({ topic, since, until, id, all, ...flags }: BulkFlags): Promise<Bulk> {
@@ -287,9 +298,26 @@ async function work(
   } finally {
     progress.stop();
   }
-  const asked = filter.ids?.length ?? total;
-  if (total < asked)
-    throw new Exit(total === 0 ? 'notFound' : 'partlyFailed', `${total} of ${asked} were dead letters`);
+  await requireAll(client, filter, total, done);
   process.exitCode = exitCodes.ok;
   say(`dq: ${total} ${done}`);
+}
+
+/** Throws Exit where fewer moved than were named. */
+async function requireAll(
+  client: ApiClient,
+  { topic, ids = [] }: Pick<Filter, 'topic' | 'ids'>,
+  moved: number,
+  done: string,
+): Promise<void> {
+  if (moved >= ids.length || topic === undefined) return;
+  const [id = '', ...others] = ids;
+  const path = ['v1', 'topics', topic, 'jobs', id];
+  const looked =
+    others.length > 0
+      ? `dq get ${topic} ID shows what another one is`
+      : await client
+          .call<JobJson>({ path, needs: ['state'] })
+          .then(({ json }) => `the job is ${json.state}: dq get ${topic} ${id}`, messageOf);
+  throw new Exit(moved === 0 ? 'notFound' : 'partlyFailed', `${moved} of ${ids.length} ${done}; ${looked}`);
 }

@@ -12,7 +12,7 @@ import { wallNow } from '../../runtime/time.ts';
 import { storeLimits } from '../../store/limits.ts';
 import { ApiRefusal } from '../daemon/api-client.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
-import { Exit } from '../exit.ts';
+import { Exit, joined } from '../exit.ts';
 import {
   escapeControls,
   excerpt,
@@ -48,7 +48,7 @@ async function explain(topic: string | undefined, id: string | undefined, flags:
   else if (id === undefined)
     await explainTopic(topic, flags).catch((error: unknown) => {
       if (!(error instanceof ApiRefusal) || error.problem.code !== 'topic_not_found') throw error;
-      throw new Exit('notFound', `${error.message}; if it is the id of a job: dq ls --id ${topic}`);
+      throw new Exit('notFound', joined(error.message, `dq ls --id ${topic}, if it is the id of a job`));
     });
   else await explainJob(topic, id, flags);
 }

@@ -1,6 +1,6 @@
 // dq stop, dq restart, dq reload: ask the master through its control socket, and wait for the result.
 
-import { existsSync, realpathSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { options } from '../../config/options.ts';
@@ -8,8 +8,8 @@ import { jobStates } from '../../core/job.ts';
 import type { Answered } from '../../master/control/control-client.ts';
 import { readRunRecord } from '../../master/data/run-record.ts';
 import { monotonicNow, sleep } from '../../runtime/time.ts';
-import { clientOf, withDataDirectory } from '../daemon/daemon-options.ts';
-import { askDaemon, configFileOf, type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
+import { clientOf, type WarnsOfFile, warnOfOtherFile, withDataDirectory } from '../daemon/daemon-options.ts';
+import { askDaemon, type DaemonFlags, dataDirOf } from '../daemon/find-daemon.ts';
 import { countJobs } from '../daemon/read-pages.ts';
 import { untilReady } from '../daemon/readiness.ts';
 import { Exit, exitCodes } from '../exit.ts';
@@ -27,13 +27,14 @@ const restMs = 60_000;
 export const endWaitMs = (options.shutdownTimeout.max ?? 0) + restMs;
 
 export function register(program: Command): void {
-  const add = (name: string, description: string): Command =>
-    withDataDirectory(program.command(name).description(description));
+  const add = (name: string, description: string, warns?: WarnsOfFile): Command =>
+    withDataDirectory(program.command(name).description(description), undefined, warns);
   add('stop', 'stop the daemon; running callbacks finish, other jobs are released')
     .option('--timeout <duration>', 'time for callbacks to finish; default: shutdownTimeout')
     .action(stop);
-  add('reload', 'load changed configuration and code without a pause').action(reload);
-  add('restart', 'end the daemon and start it again with the same arguments').action(restart);
+  // Their master names the file that it would read now.
+  add('reload', 'load changed configuration and code without a pause', 'itself').action(reload);
+  add('restart', 'end the daemon and start it again with the same arguments', 'itself').action(restart);
 }
 
 /** Waits until the data directory is free. */
@@ -100,23 +101,6 @@ async function jobsOn(dataDir: string): Promise<number | null> {
   } catch (error) {
     if (error instanceof Exit) return null;
     throw error;
-  }
-}
-
-/** `read`: by the daemon; null: none. The file of this command only names the data directory. */
-function warnOfOtherFile(flags: DaemonFlags, read: string | null): void {
-  const named = configFileOf(flags, process.env);
-  if (named === null || (read !== null && realPath(read) === realPath(named))) return;
-  say(
-    `dq: warning: the daemon reads ${read ?? 'no configuration file'}, and not ${named}; to change that: dq stop, then dq start -c ${named}`,
-  );
-}
-
-function realPath(path: string): string {
-  try {
-    return realpathSync(path);
-  } catch {
-    return path; // removed meanwhile
   }
 }
 

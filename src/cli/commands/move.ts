@@ -47,7 +47,8 @@ export function register(program: Command): void {
     .option('--plan', 'print what would move; change nothing')
     .option('-y, --yes', 'do not ask')
     .action(move);
-  withDataDirectory(command);
+  // It rejects another file.
+  withDataDirectory(command, undefined, 'itself');
 }
 
 async function move(flags: MoveFlags): Promise<void> {

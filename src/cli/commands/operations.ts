@@ -4,9 +4,11 @@
 import type { Command } from 'commander';
 import type { listOperationsSchema, OperationJson } from '../../contract/api/operation.ts';
 import type { ReplyOf } from '../../contract/api/schema.ts';
+import { jobStates } from '../../core/job.ts';
 import { sleep } from '../../runtime/time.ts';
 import type { ApiClient, FlagNames } from '../daemon/api-client.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
+import { countJobs } from '../daemon/read-pages.ts';
 import { Exit } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
 import { agree, askFor, instantOf, printData, printItems, say } from '../output/output.ts';
@@ -33,12 +35,15 @@ async function clear(topic: string | undefined, flags: ClearFlags): Promise<void
   if ((topic === undefined) !== (flags.all === true)) throw new Exit('usage', 'give a topic, or --all');
   const client = clientOf(flags);
   const shown = { done: 'ended', flags: { confirm: '--confirm' }, asJson: flags.json };
+  const asks = flags.yes !== true && flags.confirm === undefined;
+  const count = asks ? await countJobs(client, topic, jobStates) : null;
+  const jobs = count === null ? 'all jobs' : `${count} jobs`;
   if (topic !== undefined) {
-    await agree(`End all jobs of the topic ${topic}? Nothing brings them back.`, flags.yes);
+    await agree(`End ${jobs} of the topic ${topic}? Nothing brings them back.`, flags.yes);
     await runOperation(client, { kind: 'clear', filter: { topic } }, shown);
     return;
   }
-  const question = 'Type the name of the installation (console.label), or all if it has none:';
+  const question = `This ends ${jobs} of every topic, and nothing brings them back. Type the name of the installation (console.label), or all if it has none:`;
   const confirm = flags.confirm ?? (await askFor(question, '--confirm'));
   await runOperation(client, { kind: 'clear', all: true, confirm }, shown);
 }
@@ -87,13 +92,13 @@ interface Shown {
   readonly asJson: boolean | undefined;
 }
 
-/** Begins an operation and shows its progress until it ends. Throws Exit when the operation failed, or some
- *  jobs did. */
+/** Begins an operation and shows its progress until it ends. Returns how many jobs it has moved, or would
+ *  move. Throws Exit when the operation failed, or some jobs did. */
 export async function runOperation(
   client: ApiClient,
   input: Readonly<Record<string, unknown>>,
   { done, flags, asJson }: Shown,
-): Promise<void> {
+): Promise<number> {
   const path = ['v1', 'operations'];
   let { json: one, text } = await client.call<OperationJson>({
     method: 'POST',
@@ -123,10 +128,11 @@ export async function runOperation(
   if (state === 'failed') throw new Exit('failed', `operation ${id} failed: ${one.problem ?? 'unknown'}`);
   if (input['dryRun'] === true) {
     say(`dq: ${one.matched ?? 0} jobs would be ${done}`);
-    return;
+    return one.matched ?? 0;
   }
   const counts = `${one.done} ${done}, ${skipped} left as they are, ${failed} failed`;
   if (state === 'stopped') throw new Exit('partlyFailed', `operation ${id} was stopped: ${counts}`);
   if (failed > 0) throw new Exit('partlyFailed', counts);
   say(`dq: ${counts}`);
+  return one.done;
 }

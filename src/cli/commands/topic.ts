@@ -7,6 +7,7 @@ import type { ReplyOf } from '../../contract/api/schema.ts';
 import type { StatsJson, SummaryJson } from '../../contract/api/stats.ts';
 import type { RotatedSecretJson, removeTopicSchema, TopicWithSecretJson } from '../../contract/api/topic.ts';
 import { formatTarget } from '../../core/broker.ts';
+import { jobStates } from '../../core/job.ts';
 import { successOf } from '../../core/rule/rule-samples.ts';
 import { judgeSamples, readRules } from '../../core/sample-replies.ts';
 import { byGroup } from '../../core/topic/field-kinds.ts';
@@ -15,7 +16,7 @@ import type { Verdict } from '../../core/verdict.ts';
 import { isLocalCallback, trialSecret, trialWord } from '../../sink/signature-check.ts';
 import { type ApiCall, type ApiClient, ApiRefusal, type ApiReply } from '../daemon/api-client.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
-import { readAllPages, readPages } from '../daemon/read-pages.ts';
+import { countJobs, readAllPages, readPages } from '../daemon/read-pages.ts';
 import { Exit } from '../exit.ts';
 import {
   agree,
@@ -323,10 +324,9 @@ async function remove(topic: string, flags: RemoveFlags): Promise<void> {
     schedules.length === 0
       ? ''
       : `schedules of it go on and fail: ${schedules.join(', ')}; dq schedule rm NAME removes one`;
-  await agree(
-    `Delete the topic ${topic}${flags.purge ? ' and all its jobs' : ''}?${note && ` The ${note}.`}`,
-    flags.yes,
-  );
+  const count = flags.purge && flags.yes !== true ? await countJobs(client, topic, jobStates) : null;
+  const jobs = flags.purge ? ` and ${count === null ? 'all its jobs' : `its ${count} jobs`}` : '';
+  await agree(`Delete the topic ${topic}${jobs}?${note && ` The ${note}.`}`, flags.yes);
   const path = ['v1', 'topics', topic];
   const call: ApiCall = { method: 'DELETE', path, query: { jobs: flags.purge ? 'purge' : undefined } };
   const progress = startProgress('deleted', null);

@@ -7,7 +7,7 @@ import { wordsOf } from '../../core/errors.ts';
 import { userNamePattern } from '../../core/token.ts';
 import { type Exchanged, exchange } from '../../runtime/exchange.ts';
 import { timeoutSignal } from '../../runtime/time.ts';
-import { Exit } from '../exit.ts';
+import { Exit, joined } from '../exit.ts';
 import { cliLimits } from '../limits.ts';
 import type { Daemon } from './find-daemon.ts';
 
@@ -61,28 +61,41 @@ export interface Problem extends ProblemJson {
 export class ApiRefusal extends Exit {
   readonly problem: Problem;
   constructor(problem: Problem, { flags, path }: Partial<ApiCall> = {}) {
-    super(
-      /_not_found$/.test(problem.code) ? 'notFound' : 'failed',
-      sentenceOf(problem, flags) + wayTo(problem, path),
-    );
+    const sentence = sentenceOf(problem, flags);
+    super(/_not_found$/.test(problem.code) ? 'notFound' : 'failed', withWay(sentence, problem, path));
     this.name = 'ApiRefusal';
     this.problem = problem;
   }
 }
 
-/** To a job that the caller may have named with another topic; out of an offline topic. */
-function wayTo({ code, state }: Problem, path: ApiCall['path'] = []): string {
-  const [, , topic, kind, id] = path;
-  if (code === 'topic_offline' && kind === 'jobs') return `: dq topic resume ${topic}`;
-  const isUnknown = code === 'job_not_found' && state === undefined && kind === 'jobs';
-  return isUnknown ? `; dq ls --id ${id} looks in every topic` : '';
+/** The command that lists what a caller can have meant. */
+const lists: Readonly<Record<string, string>> = {
+  topic_not_found: 'dq topic ls lists the topics',
+  schedule_not_found: 'dq schedule ls lists the schedules',
+  token_not_found: 'dq token ls lists the tokens',
+  session_not_found: 'dq console sessions lists the sessions',
+  operation_not_found: 'dq op ls lists the operations',
+  shard_not_found: 'dq shard ls lists the shards',
+};
+
+/** Adds the command that finds the thing, or leads out of its state, where the API has named no other way. */
+function withWay(sentence: string, { code, state }: Problem, path: ApiCall['path'] = []): string {
+  const list = Object.hasOwn(lists, code) ? lists[code] : undefined;
+  if (list !== undefined) return sentence.endsWith('?') ? sentence : `${sentence}; ${list}`;
+  const [, , topic, kind, id, verb] = path;
+  if (kind !== 'jobs') return sentence;
+  if (code === 'topic_offline') return `${sentence}: dq topic resume ${topic}`;
+  if (code === 'job_dead')
+    return `${sentence}: ${verb === undefined ? `dq edit ${topic} ${id} --requeue` : `dq dead requeue ${topic} --id ${id}`}`;
+  const isUnknown = code === 'job_not_found' && state === undefined;
+  return isUnknown ? `${sentence}; dq ls --id ${id} looks in every topic` : sentence;
 }
 
 /** One line: the messages of the fields, because `detail` only counts them; else `detail`. */
 export function sentenceOf(problem: Problem, flags: FlagNames = {}): string {
   const fields = problem.errors
     .map(({ field, message }) => (field === '' ? message : `${flagOf(field, flags)}: ${message}`))
-    .join('; ');
+    .reduce((text, part) => (text === '' ? part : joined(text, part)), '');
   const text = fields || problem.detail || problem.title;
   // The console's port rejects a request without a session by the same code, and no token helps there.
   return text.startsWith('authorization: ') && problem.code === 'unauthorized'
@@ -90,13 +103,14 @@ export function sentenceOf(problem: Problem, flags: FlagNames = {}): string {
     : text;
 }
 
-/** `callbackUrl` → `--callback`, `backoff[1]` → `--backoff[1]`, `headers.x-a` → `--header x-a`,
+/** `callbackUrl` → `--callback`, `backoff[1]` → `--backoff, value 2`, `headers.x-a` → `--header x-a`,
  *  `filter.since` → `--since`. */
 function flagOf(field: string, flags: FlagNames): string {
   const member = field.replace(/^filter\./, '');
   const [name = ''] = /^[A-Za-z-]+/.exec(member) ?? [];
   if (!Object.hasOwn(flags, name)) return field;
-  return `${flags[name]}${member.slice(name.length).replace(/^\./, ' ')}`;
+  const rest = member.slice(name.length).replace(/^\./, ' ');
+  return `${flags[name]}${rest.replace(/^\[(\d+)\]/, (_, index) => `, value ${Number(index) + 1}`)}`;
 }
 
 export class ApiClient {
@@ -115,7 +129,7 @@ export class ApiClient {
     if (isProblem(json)) throw new ApiRefusal({ ...json, errors: json.errors ?? [] }, call);
     throw new Exit(
       'unreachable',
-      `${this.#daemon.url} answers ${status}, but not like dq; is it the address of a dq daemon?`,
+      `${this.#daemon.url} answers ${status}, but not like dq; check that it is the address of a dq daemon`,
     );
   }
 
@@ -202,7 +216,7 @@ function remedyOf(url: string, error: unknown): string {
   }
   // Redis replies with an error text, a TLS port with an alert or nothing.
   if (code.startsWith('HPE_') || message === 'socket hang up')
-    return '; the port does not speak HTTP: is it the port of dq? For TLS write https://';
+    return '; the port does not speak HTTP: check that it is the port of dq, and for TLS write https://';
   return '';
 }
 

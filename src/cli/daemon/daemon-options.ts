@@ -1,9 +1,10 @@
 // The commands that call a daemon: how they are registered, their client, and one call with its output.
 
+import { realpathSync } from 'node:fs';
 import type { Command } from 'commander';
-import { agree, printData } from '../output/output.ts';
+import { agree, printData, say } from '../output/output.ts';
 import { type ApiCall, ApiClient, type ApiReply } from './api-client.ts';
-import { type DaemonFlags, findDaemon } from './find-daemon.ts';
+import { configFileOf, type DaemonFlags, findDaemon, recordOf } from './find-daemon.ts';
 
 export interface DaemonOptions extends DaemonFlags {
   readonly json?: boolean;
@@ -48,16 +49,49 @@ export function completeDaemonCommand(command: Command): void {
     command.option('--json', 'the API reply unchanged');
 }
 
+/** Who says that -c is not the file of the daemon: these options, by its record, or the command itself. */
+export type WarnsOfFile = 'by record' | 'itself';
+
 /** `help`: of --data-dir */
 export function withDataDirectory(
   command: Command,
   help = 'data directory of the daemon (DQ_DATA_DIR)',
+  warns: WarnsOfFile = 'by record',
 ): Command {
+  if (warns === 'by record')
+    command.hook('preAction', (hooked, run) => {
+      // The hook of a family runs for its members, too, which have their own.
+      if (hooked === run) warnByRecord(run.opts<DaemonFlags>());
+    });
   // An option of the command itself may have this letter.
   const letter = command.options.some(({ short }) => short === '-c') ? '' : '-c, ';
   return command
     .option('--data-dir <dir>', help)
     .option(`${letter}--config <file>`, 'configuration that names the data directory');
+}
+
+function warnByRecord(flags: DaemonFlags): void {
+  if (flags.config === undefined) return;
+  const record = recordOf(flags, process.env);
+  // A master of another build writes no file.
+  if (record?.file !== undefined) warnOfOtherFile(flags, record.file);
+}
+
+/** `read`: by the daemon; null: none. The file of this command only names the data directory. */
+export function warnOfOtherFile(flags: DaemonFlags, read: string | null): void {
+  const named = configFileOf(flags, process.env);
+  if (named === null || (read !== null && realPath(read) === realPath(named))) return;
+  say(
+    `dq: warning: the daemon reads ${read ?? 'no configuration file'}, and not ${named}; to change that: dq stop, then dq start -c ${named}`,
+  );
+}
+
+function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path; // removed meanwhile
+  }
 }
 
 export function clientOf(options: DaemonOptions): ApiClient {

@@ -55,12 +55,10 @@ export function findDaemon(flags: DaemonFlags, env: Environment): Daemon {
   return { url: baseUrl(record.url, 'run/dq.json'), token: token ?? record.adminToken, pid: record.pid };
 }
 
-/** Address of the console of the daemon that findDaemon finds; `off`: none listens; null: not known, for a
- *  given URL or without a daemon. */
-export function consoleOf(flags: DaemonFlags, env: Environment): string | 'off' | null {
+/** The record of the daemon that findDaemon finds; null: for a given URL, or without a daemon. */
+export function recordOf(flags: DaemonFlags, env: Environment): RunRecord | null {
   if (flags.url !== undefined || (flags.dataDir === undefined && env['DQ_URL'])) return null;
-  const record = readRecord(dataDirOf(flags, env));
-  return record === null ? null : (record.console ?? 'off');
+  return readRecord(dataDirOf(flags, env));
 }
 
 function readRecord(dataDir: string): RunRecord | null {

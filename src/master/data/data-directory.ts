@@ -121,7 +121,7 @@ export class DataDirectory {
     this.#record(() => this.#workers.removeWorker(pid));
   }
 
-  announce(facts: Pick<RunRecord, 'url' | 'console' | 'compat' | 'adminToken'>): void {
+  announce(facts: Pick<RunRecord, 'url' | 'file' | 'console' | 'compat' | 'adminToken'>): void {
     const record: RunRecord = { pid: process.pid, startedAt: this.startedAt, version, ...facts };
     this.#record(() => writeRunRecord(this.path, record));
   }

@@ -16,6 +16,8 @@ export interface RunRecord {
   readonly startedAt: number;
   /** base of the HTTP API, `http://127.0.0.1:6789` */
   readonly url: string;
+  /** configuration file that the daemon has read; null = none */
+  readonly file: string | null;
   /** of the console, `http://127.0.0.1:8088`; null = none listens */
   readonly console: string | null;
   /** addresses for clients of other queues, `{"php": "tcp://127.0.0.1:6789"}` */
