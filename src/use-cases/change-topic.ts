@@ -28,25 +28,28 @@ import { useCaseLimits } from './limits.ts';
 /** Throws where the caller has no rights to a topic that onDone or onDead is to name. */
 type MayName = (topic: string, field: OutcomeField) => void;
 
+export interface ChangeWatch {
+  readonly mayName?: MayName;
+  /** Called before each write, whose outcome may stay unknown. `before`: null: there was no topic, or an
+   *  unreadable one. */
+  readonly onWrite?: (before: Topic | null, draft: TopicDraft) => void;
+}
+
 /** Rejects with topic_exists. */
 export async function createTopic(
   registry: Registry,
   name: string,
   input: TopicInput,
-  mayName?: MayName,
+  { mayName, onWrite }: ChangeWatch = {},
 ): Promise<Topic> {
   requireNamed(input.settings, null, mayName);
-  const created = await registry.create(newDraft(name, input));
+  const draft = newDraft(name, input);
+  onWrite?.(null, draft);
+  const created = await registry.create(draft);
   refuseOutcome(name, created);
   if (created.kind === 'exists')
     throw new DqError('topic_exists', `topic ${name} exists already; change it with PATCH`);
   return created.topic;
-}
-
-/** `before`: the topic until then; null: there was none, or it was unreadable. */
-export interface ChangedTopic {
-  readonly topic: Topic;
-  readonly before: Topic | null;
 }
 
 /** Creates or replaces: missing fields take their defaults, the secret stays. `created`: the caller must
@@ -57,30 +60,32 @@ export function putTopic(
   input: TopicInput,
   nowMs: number | null = null,
   expected: number | null = null,
-  mayName?: MayName,
-): Promise<ChangedTopic & { readonly created: boolean }> {
+  { mayName, onWrite }: ChangeWatch = {},
+): Promise<{ readonly topic: Topic; readonly created: boolean }> {
   return untilWritten(name, async () => {
     const known = await findTopic(registry, name);
     requireRevision(name, known, expected);
     requireNamed(input.settings, known, mayName);
     if (known === null) {
-      const created = await registry.create(newDraft(name, input));
+      const draft = newDraft(name, input);
+      onWrite?.(null, draft);
+      const created = await registry.create(draft);
       refuseOutcome(name, created);
-      return created.kind === 'created' ? { topic: created.topic, before: null, created: true } : undefined;
+      return created.kind === 'created' ? { topic: created.topic, created: true } : undefined;
     }
     if (!('topic' in known)) {
-      const topic = updatedBy(
-        name,
-        await registry.update(replacing(known, name, input, nowMs), known.revision),
-      );
+      const draft = replacing(known, name, input, nowMs);
+      onWrite?.(null, draft);
+      const topic = updatedBy(name, await registry.update(draft, known.revision));
       // An unreadable secret was replaced by a generated one, which the caller must learn.
-      return topic && { topic, before: null, created: known.secrets === null };
+      return topic && { topic, created: known.secrets === null };
     }
     keepsSecret(known, input);
     const settings = completeSettings(unmaskHeaders(input, known));
     const draft = draftOf(known, settings, input.state ?? 'active', nowMs);
+    onWrite?.(known, draft);
     const topic = updatedBy(name, await registry.update(draft, known.revision));
-    return topic && { topic, before: known, created: false };
+    return topic && { topic, created: false };
   });
 }
 
@@ -92,12 +97,13 @@ export function patchTopic(
   input: TopicInput,
   nowMs: number | null = null,
   expected: number | null = null,
-  mayName?: MayName,
-): Promise<ChangedTopic> {
+  { mayName, onWrite }: ChangeWatch = {},
+): Promise<Topic> {
   return changeTopic(registry, name, (known) => {
     requireRevision(name, known, expected);
     requireNamed(input.settings, known, mayName);
     const draft = draftOf(known, patchedSettings(known, input), input.state ?? known.state, nowMs);
+    onWrite?.(known, draft);
     // An explicit state ends the removal.
     return known.removal === undefined || input.state !== undefined
       ? draft
@@ -172,17 +178,12 @@ export function endRemoval(registry: Registry, name: string): Promise<Topic['sta
 }
 
 /** Calls `make` again after a concurrent change. Rejects with topic_not_found. */
-function changeTopic(
-  registry: Registry,
-  name: string,
-  make: (known: Topic) => TopicDraft,
-): Promise<ChangedTopic> {
+function changeTopic(registry: Registry, name: string, make: (known: Topic) => TopicDraft): Promise<Topic> {
   return untilWritten(name, async () => {
     const known = await findTopic(registry, name);
     if (known === null) throw topicNotFound(name);
     if (!('topic' in known)) throw topicUnreadable(name);
-    const topic = updatedBy(name, await registry.update(make(known), known.revision));
-    return topic && { topic, before: known };
+    return updatedBy(name, await registry.update(make(known), known.revision));
   });
 }
 
@@ -248,7 +249,7 @@ function requireRevision(name: string, known: Topic | TopicRemains | null, expec
  *  changed one by one. `given`: the new secret, or an old one again, instead of a generated one. `now`:
  *  storage clock, by which the former one expires. Not idempotent. Rejects with topic_not_found, and with
  *  topic_changed where the topic has not the revision `expected`. */
-export async function rotateSecret(
+export function rotateSecret(
   registry: Registry,
   name: string,
   given: string | undefined,
@@ -256,13 +257,12 @@ export async function rotateSecret(
   expected: number | null = null,
 ): Promise<Topic> {
   const secret = given ?? makeSecret();
-  const { topic } = await changeTopic(registry, name, (known) => {
+  return changeTopic(registry, name, (known) => {
     requireRevision(name, known, expected);
     if (known.secrets[0]?.secret === secret)
       throw invalidField('secret', 'is the current one already; give another one, or none');
     return { ...known, secrets: rotatedSecrets(known.secrets, secret, now) };
   });
-  return topic;
 }
 
 /** Has the topic's name, so that TopicSuggestion can add a similar one. */

@@ -93,8 +93,8 @@ async function removeWithJobs(
 }
 
 async function setOffline(registry: Registry, name: string, expected: number | null): Promise<number> {
-  const { topic } = await patchTopic(registry, name, { settings: {}, state: 'offline' }, null, expected);
-  return topic.revision;
+  const offline = { settings: {}, state: 'offline' } as const;
+  return (await patchTopic(registry, name, offline, null, expected)).revision;
 }
 
 async function requireEmpty(admin: StoreAdmin, name: string): Promise<void> {

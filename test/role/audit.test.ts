@@ -43,6 +43,34 @@ it('a change of a topic is recorded with its difference, a rejection that change
   expect(JSON.stringify(found)).not.toContain('secret');
 });
 
+it('a change of unknown outcome is recorded with its topic and the difference that it may have made', async () => {
+  const lost = () => new StoreError({ kind: 'unknown', code: 'no_answer' });
+  const dq = await startIntake({
+    registry: (registry) => ({
+      ...registry,
+      create: async (draft) => {
+        await registry.create(draft);
+        throw lost();
+      },
+      update: async () => Promise.reject(lost()),
+    }),
+  });
+  for (const [method, path, body] of [
+    ['POST', '/v1/topics', { topic: 't', callbackUrl }],
+    ['PATCH', '/v1/topics/t', { maxAttempts: 3 }],
+    ['PUT', '/v1/topics/t', { callbackUrl, maxAttempts: 4 }],
+    ['POST', '/v1/topics/t/pause', undefined],
+  ] as const)
+    expect(await dq.api(method, path, body)).toMatchObject({ status: 503, body: { code: 'unknown' } });
+  const found = await entries(dq, 4);
+  for (const one of found) expect(one).toMatchObject({ topic: 't', status: 503, code: 'unknown' });
+  const changesOf = (by: string) => found.find(({ action }) => action === by)?.detail?.changes;
+  expect(changesOf('pauseTopic')).toEqual([{ field: 'state', before: 'active', after: 'paused' }]);
+  expect(changesOf('putTopic')).toEqual([{ field: 'maxAttempts', before: 10, after: 4 }]);
+  expect(changesOf('patchTopic')).toEqual([{ field: 'maxAttempts', before: 10, after: 3 }]);
+  expect(changesOf('createTopic')).toContainEqual({ field: 'callbackUrl', before: null, after: callbackUrl });
+});
+
 it('bulk calls are recorded with filter and count, calls of one job with its id', async () => {
   const dq = await startIntake();
   await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl });

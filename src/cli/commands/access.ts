@@ -73,7 +73,7 @@ export function register(program: Command): void {
     .option('-y, --yes', 'do not ask');
   daemonCommand(program, 'audit', 'list changes by operators and sign-ins, newest first', listChanges)
     .option('--topic <topic>', 'only changes of this topic')
-    .option('--actor <name>', 'only changes by this token, link or session')
+    .option('--actor <name>', 'only changes by this token, link, session or user of the system')
     .addOption(timeOption('--since', 'earliest time'))
     .option('--limit <n>', 'maximum number of entries', '100');
 }

@@ -327,7 +327,7 @@ export const auditSchema = {
   querystring: closed({
     topic: Type.Optional(text('only this topic', 'order.close')),
     id: Type.Optional(text('only this job; requires topic', '4711')),
-    actor: Type.Optional(text('only this actor', 'li.wei')),
+    actor: Type.Optional(text('only this name, also with a user of the system, or this user', 'li.wei')),
     action: Type.Optional(text('only this operationId', 'patchTopic')),
     since: instantText('recorded then or later'),
     until: instantText('recorded before'),

@@ -193,6 +193,12 @@ export const sessionCases: readonly RegistryCase[] = [
     expect(await found({ since: 2_000, until: 3_000 })).toEqual([b]);
     expect(await registry.trimAudit(firstAuditId(2_000))).toEqual({ more: false });
     expect(await found({})).toEqual([c, b]);
+    // The command line names its user, too.
+    const d = entry(4_000, { actor: 'dq CLI (li)' });
+    await registry.addAudit([d]);
+    for (const actor of ['dq CLI', 'dq CLI (li)']) expect(await found({ actor })).toEqual([d]);
+    expect(await found({ actor: 'li' })).toEqual([d, b]);
+    for (const actor of ['dq', 'CLI', 'l']) expect(await found({ actor })).toEqual([]);
   }),
   fact(
     'a list of audit entries examines at most sqlLimits.auditScanMax and says where it stopped',

@@ -27,7 +27,7 @@ import { parseTopicInput, type TopicInput, topicJson } from '../../../core/topic
 import type { KnownTopic, Topic, TopicState } from '../../../core/topic/topic.ts';
 import type { RoleContext } from '../../../process/role.ts';
 import {
-  type ChangedTopic,
+  type ChangeWatch,
   checkNamed,
   createTopic,
   getTopic,
@@ -86,8 +86,8 @@ function createRoute(api: Api, context: ApiContext): void {
       const input = readInput(request, context, true, true);
       const name = input.topic as string;
       requireTopic(request, name);
-      const topic = await createTopic(context.role.registry, name, input, mayName(request));
-      await finishChange(request, context.role, { topic, before: null });
+      const topic = await createTopic(context.role.registry, name, input, watchOf(request));
+      await refreshTopics(context.role);
       answer.header('etag', etagOf(topic));
       return answer.code(201).send(withSecret(topic));
     },
@@ -114,9 +114,9 @@ function changeRoutes(api: Api, context: ApiContext): void {
       const input = readInput(request, context, true);
       checkNamed(name, input);
       const expected = expectedBy(request);
-      const changed = await putTopic(registry, name, input, clock.now(), expected, mayName(request));
-      await finishChange(request, context.role, changed);
-      const { topic, created } = changed;
+      const watch = watchOf(request);
+      const { topic, created } = await putTopic(registry, name, input, clock.now(), expected, watch);
+      await refreshTopics(context.role);
       answer.header('etag', etagOf(topic));
       // Otherwise the caller could only learn the secret by a rotation, which the first receiver would have
       // to follow.
@@ -134,10 +134,10 @@ function changeRoutes(api: Api, context: ApiContext): void {
       const input = readInput(request, context, false);
       checkNamed(name, input);
       const expected = expectedBy(request);
-      const changed = await patchTopic(registry, name, input, clock.now(), expected, mayName(request));
-      await finishChange(request, context.role, changed);
-      answer.header('etag', etagOf(changed.topic));
-      return topicJson(changed.topic, true);
+      const topic = await patchTopic(registry, name, input, clock.now(), expected, watchOf(request));
+      await refreshTopics(context.role);
+      answer.header('etag', etagOf(topic));
+      return topicJson(topic, true);
     },
   );
 }
@@ -166,9 +166,10 @@ function stateRoutes(api: Api, { role }: ApiContext): void {
     const schema = { ...stateVerb, operationId: `${verb}Topic`, summary };
     api.post(`${url}/${verb}`, { schema, config: needs('operate', 'path') }, async (request) => {
       const name = nameToFind(request.params.topic);
-      const changed = await patchTopic(role.registry, name, { settings: {}, state });
-      await finishChange(request, role, changed);
-      return topicJson(changed.topic, seesHeaderValues(request));
+      const given = { settings: {}, state };
+      const topic = await patchTopic(role.registry, name, given, null, null, watchOf(request));
+      await refreshTopics(role);
+      return topicJson(topic, seesHeaderValues(request));
     });
   }
 }
@@ -220,8 +221,16 @@ function readInput(
   return parsed.input;
 }
 
-/** Throws DqError forbidden: jobs would be pushed to a topic that the caller has no rights to. */
-const mayName = (request: FastifyRequest) => (topic: string) => requireTopic(request, topic);
+/** Throws DqError forbidden where jobs would be pushed to a topic that the caller has no rights to. Notes the
+ *  change for the audit log before the write: also one of unknown outcome has its difference. */
+const watchOf = (request: FastifyRequest): ChangeWatch => ({
+  mayName: (topic) => requireTopic(request, topic),
+  onWrite(before, draft) {
+    const old = before === null ? null : topicJson(before, true);
+    const next = topicJson({ ...draft, revision: 0, createdAt: 0, updatedAt: 0 }, true);
+    auditNote(request, { topic: draft.topic, detail: { changes: difference(old, next) } });
+  },
+});
 
 const withSecret = (topic: Topic) => ({ ...topicJson(topic, true), secret: topic.secrets[0]?.secret });
 
@@ -250,17 +259,6 @@ const expectedBy = (request: FastifyRequest): number | null =>
   readIfMatch(request, 'ETag or the revision of the topic');
 
 const etagOf = ({ revision }: Topic): string => `"${revision}"`;
-
-/** After a change of a topic: notes it for the audit log, and reads it into this process. */
-async function finishChange(
-  request: FastifyRequest,
-  role: RoleContext,
-  { topic, before }: ChangedTopic,
-): Promise<void> {
-  const old = before === null ? null : topicJson(before, true);
-  auditNote(request, { topic: topic.topic, detail: { changes: difference(old, topicJson(topic, true)) } });
-  await refreshTopics(role);
-}
 
 async function refreshTopics({ topics }: RoleContext): Promise<void> {
   // The change is stored; that this process reads it late is not a failure of the call.

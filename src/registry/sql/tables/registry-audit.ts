@@ -1,6 +1,7 @@
 // Stores the audit log. Its ids begin with the time of the entry, so one index orders and bounds every list.
 // Bounded work: a list examines at most sqlLimits.auditScanMax entries and says where it stopped.
 
+import { sql } from 'kysely';
 import { type AuditEntry, type AuditFilter, auditIdPattern, firstAuditId } from '../../../core/audit.ts';
 import { limits } from '../../../core/limits.ts';
 import type { AuditPage, Registry } from '../../../ports/registry.ts';
@@ -61,7 +62,15 @@ async function readAudit(
     .selectFrom(examined.orderBy('id', 'desc').limit(sqlLimits.auditScanMax).as('examined'))
     .selectAll();
   if (jobId !== undefined) found = found.where('job', '=', jobId);
-  if (actor !== undefined) found = found.where('actor', '=', actor);
+  if (actor !== undefined)
+    found = found.where((has) =>
+      has.or([
+        has('actor', '=', actor),
+        // `dq CLI (li.wei)` is an entry of `dq CLI`, and of `li.wei`. Other names have no bracket.
+        has(sql<number>`instr(actor, ${`${actor} (`})`, '=', 1),
+        has(sql<number>`instr(actor, ${` (${actor})`})`, '>', 0),
+      ]),
+    );
   if (action !== undefined) found = found.where('action', '=', action);
   const rows = await found
     .orderBy('id', 'desc')
