@@ -6,6 +6,9 @@
 import { type Parsed, wrong } from './duration.ts';
 import { parseSecret } from './topic/secrets.ts';
 
+/** Said wherever alerts cannot go out by mail. */
+export const noMail = 'smtp.url is not set, so no mail goes out';
+
 const hookKinds = ['webhook', 'slack', 'dingtalk', 'wecom', 'feishu'] as const;
 
 export interface AlertHook {

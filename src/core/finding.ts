@@ -1,6 +1,7 @@
 // Findings of `dq doctor`: what a check found, by a stable code with its values, and the English text of each
 // code. The console has the Chinese texts of the same codes.
 
+import { noMail } from './alert-receiver.ts';
 import { filled } from './filled.ts';
 
 const files =
@@ -101,8 +102,7 @@ export const findingTexts = {
   mail_ok: '{server} answers, in {ms} ms',
   mail_login: '{server} accepts the login, in {ms} ms',
   mail_failed: '{server}: {why}; no alert by mail goes out: check smtp.url, then dq alert test',
-  mail_none:
-    'smtp.url is not set, so no mail goes to the alert addresses of {topics}[ and {more} more]: set it, and reload',
+  mail_none: `${noMail} to the alert addresses of {topics}[ and {more} more]: set it, and reload`,
   hook_ok: '{name} at {place} accepts the connection, in {ms} ms',
   hook_failed: '{name} at {place}: {why}; no alert reaches it: check alerts.hooks, then dq alert test {name}',
 

@@ -4,7 +4,7 @@
 
 import type { Socket } from 'node:net';
 import type { NodemailerError } from 'nodemailer';
-import { isMailAddress } from '../core/alert-receiver.ts';
+import { isMailAddress, noMail } from '../core/alert-receiver.ts';
 import { messageOf } from '../core/errors.ts';
 import { parseSmtpUrl } from '../core/url/server-url.ts';
 import { openSocket } from '../runtime/dial.ts';
@@ -181,7 +181,7 @@ export class MailCircuitBreaker {
   }
 
   async send(mail: Mail, signal: AbortSignal): Promise<Answers> {
-    if (this.#sender === null) throw new Error('no mail server is configured');
+    if (this.#sender === null) throw new Error(noMail);
     const answers = await this.#sender.send(mail, signal);
     const failed = [...answers.values()].find((answer) => answer.kind === 'failed');
     if (failed === undefined) {

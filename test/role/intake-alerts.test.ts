@@ -148,7 +148,7 @@ describe('POST /v1/alerts/test', () => {
     const dq = await startIntake();
     expect(await dq.api('POST', '/v1/alerts/test', { to: 'a@x.org' })).toMatchObject({
       status: 502,
-      body: { code: 'smtp_failed', detail: 'smtp.url: not configured; set it in dq.yaml' },
+      body: { code: 'smtp_failed', detail: 'smtp.url is not set, so no mail goes out: set it, and reload' },
     });
     const smtp = await startSmtpSink();
     await smtp.close();

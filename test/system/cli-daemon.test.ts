@@ -124,7 +124,7 @@ describe('dq topic', () => {
 
   it('topic add and set: warn of alert addresses where no mail server is configured', async () => {
     const warning =
-      'dq: warning: no mail server is configured (smtp.url); alerts go to the error log only; see dq help dead-letters-alerts\n';
+      'dq: warning: smtp.url is not set, so no mail goes out; alerts go to the error log only; see dq help dead-letters-alerts\n';
     const added = await dq(['topic', 'add', 'mailed', '--callback', silent, '--alert', 'ops@example.org']);
     expect([added.code, added.stderr]).toEqual([0, expect.stringContaining(warning)]);
     const set = (...flags: readonly string[]) => dq(['topic', 'set', 'mailed', ...flags]);
@@ -633,7 +633,7 @@ describe('dq dead', () => {
     for (const id of ['a', 'b', 'c']) await dq(['push', 'purged', '1', '--id', id]);
     await untilDead('purged', 3);
     const hint =
-      'dq: no alert goes out: neither smtp.url nor alerts.hooks is set; see dq help dead-letters-alerts\n';
+      'dq: smtp.url is not set, so no mail goes out, and alerts.hooks names no hook; see dq help dead-letters-alerts\n';
     const listed = await dq(['alerts']);
     expect(listed.stdout).toMatch(/ purged .* (owed|claimed|nobody) /); // check-words: data
     expect([listed.stderr, (await dq(['alerts', '--json'])).stderr]).toEqual([hint, '']);

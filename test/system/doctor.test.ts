@@ -107,7 +107,7 @@ it('doctor: asks a running daemon; without one checks its files', async () => {
   const unsent = await doctor(testDirectory(), config);
   expect([unsent.code, unsent.stateOf('mail server')]).toEqual([0, ['warning']]);
   expect(unsent.about('mail server')).toBe(
-    'smtp.url is not set, so no mail goes to the alert addresses of mailed: set it, and reload',
+    'smtp.url is not set, so no mail goes out to the alert addresses of mailed: set it, and reload',
   );
 
   await daemon.stop();

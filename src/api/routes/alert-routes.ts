@@ -3,7 +3,7 @@
 
 import { hostname } from 'node:os';
 import { listAlertsSchema, testAlertSchema } from '../../contract/api/alert.ts';
-import { isMailAddress } from '../../core/alert-receiver.ts';
+import { isMailAddress, noMail } from '../../core/alert-receiver.ts';
 import { formatInstant } from '../../core/duration.ts';
 import { DqError, invalidField } from '../../core/errors.ts';
 import { helpOf, type Incident } from '../../core/incident.ts';
@@ -55,7 +55,7 @@ export function alertRoutes(api: Api, { role }: ApiContext): void {
       }
       if (!isMailAddress(to))
         throw invalidField('to', 'must be a mail address such as ops@example.org, or a name of alerts.hooks');
-      if (sender === null) throw new DqError('smtp_failed', 'smtp.url: not configured; set it in dq.yaml');
+      if (sender === null) throw new DqError('smtp_failed', `${noMail}: set it, and reload`);
       await sendTest(sender, to, version);
       return answer.code(202).send({ to });
     },

@@ -3,7 +3,7 @@
 
 import type { Command } from 'commander';
 import type { AlertJson, AlertsJson } from '../../contract/api/alert.ts';
-import { isMailAddress } from '../../core/alert-receiver.ts';
+import { isMailAddress, noMail } from '../../core/alert-receiver.ts';
 import { ask, clientOf, type DaemonOptions, daemonCommand } from '../daemon/daemon-options.ts';
 import { readPages } from '../daemon/read-pages.ts';
 import { limitOf } from '../flags.ts';
@@ -61,7 +61,7 @@ async function list(flags: DaemonOptions & { readonly limit: string }): Promise<
   if (!flags.json)
     printTable(['AT', 'WHAT', 'TOPIC', 'ID', 'ATTEMPTS', 'MAIL', 'LAST'], rows.slice(0, limit));
   if (!flags.json && reachesNobody && (states.has('owed') || states.has('nobody')))
-    say('dq: no alert goes out: neither smtp.url nor alerts.hooks is set; see dq help dead-letters-alerts');
+    say(`dq: ${noMail}, and alerts.hooks names no hook; see dq help dead-letters-alerts`);
   if (more || (!flags.json && rows.length > limit))
     say(`dq: there are more than ${limit} alerts; raise --limit`);
 }

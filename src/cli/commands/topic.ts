@@ -6,6 +6,7 @@ import type { ScheduleJson } from '../../contract/api/schedule.ts';
 import type { ReplyOf } from '../../contract/api/schema.ts';
 import type { StatsJson, SummaryJson } from '../../contract/api/stats.ts';
 import type { RotatedSecretJson, removeTopicSchema, TopicWithSecretJson } from '../../contract/api/topic.ts';
+import { noMail } from '../../core/alert-receiver.ts';
 import { formatTarget } from '../../core/broker.ts';
 import { jobStates } from '../../core/job.ts';
 import { successOf } from '../../core/rule/rule-samples.ts';
@@ -256,10 +257,8 @@ async function warnWithoutMail(
     .catch(() => undefined);
   if (channels === undefined || channels.server) return;
   const others = [...alertHooks, ...channels.defaultHooks];
-  const way = others.length > 0 ? `to ${others.join(', ')}` : 'to the error log';
-  say(
-    `dq: warning: no mail server is configured (smtp.url); alerts go ${way} only; see dq help dead-letters-alerts`,
-  );
+  const way = others.length > 0 ? others.join(', ') : 'the error log';
+  say(`dq: warning: ${noMail}; alerts go to ${way} only; see dq help dead-letters-alerts`);
 }
 
 function secretOf({ secret, callback }: AddFlags): string | undefined {

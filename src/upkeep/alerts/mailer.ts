@@ -5,7 +5,7 @@
 // A crash between the server's answer and the settle costs a second mail, never the first: the claim expires.
 
 import type { Config } from '../../config/options.ts';
-import { isMailAddress } from '../../core/alert-receiver.ts';
+import { isMailAddress, noMail } from '../../core/alert-receiver.ts';
 import type { SettledAlert } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import { inBatches } from '../../core/lists.ts';
@@ -200,7 +200,7 @@ export class Mailer<A extends Alert> extends Agent {
    *  telemetryLimits.logFlushMs loses it. */
   async #logOnly(key: string, alerts: readonly A[]): Promise<void> {
     const { channels, config, log, name, perMail, subjectOf } = this.#options;
-    const why = channels.canMail ? 'no address is configured' : 'no smtp.url is configured';
+    const why = channels.canMail ? 'no address is configured' : noMail;
     const ids = alerts.slice(0, mailLimits.alertsShown).map(({ id }) => id);
     const fields = { source: name, key, alerts: alerts.length, ids };
     log.error(`${subjectOf(key, alerts)}; not mailed: ${why}`, undefined, fields);
