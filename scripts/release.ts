@@ -5,7 +5,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { Refusal, releaseChangelog, sectionOf } from './release/changelog.ts';
+import { checkTree, Refusal, releaseChangelog, sectionOf } from './release/changelog.ts';
 
 const root = join(import.meta.dirname, '..');
 const changelog = 'src/manual/changelog.md';
@@ -29,9 +29,7 @@ try {
 
 function release(version: string): void {
   if (!/^\d+\.\d+\.\d+$/.test(version)) throw new Refusal('name the version, as in npm run release 0.2.0');
-  if (output('git', ['status', '--porcelain']) !== '')
-    throw new Refusal('the tree has changes; commit them first');
-  if (output('git', ['tag', '--list', `v${version}`]) !== '') throw new Refusal(`the tag v${version} exists`);
+  checkTree(version, (...args) => output('git', args));
   const today = new Date().toISOString().slice(0, 10);
   const text = releaseChangelog(textOf(changelog), version, today);
   checkAudit();

@@ -1,8 +1,10 @@
 // Tests what a release does with the changelog.
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { releaseChangelog, sectionOf } from '../../scripts/release/changelog.ts';
+import { checkTree, releaseChangelog, sectionOf } from '../../scripts/release/changelog.ts';
+import { testDirectory } from '../support/directory.ts';
 
 const changelogOf = (unreleased: string) =>
   `# Changelog\n\nText.\n\n## [Unreleased]\n${unreleased}\n## [0.1.0] - 2026-01-02\n\nFirst version.\n\nSee also: [x](x.md)\n`;
@@ -24,6 +26,24 @@ describe('changelog', () => {
     [changes.replace('Reload.', 'Nothing.'), 'changelog: [Unreleased] needs "### Upgrade"'],
   ])('not released: %j: %s', (unreleased, message) => {
     expect(() => releaseChangelog(changelogOf(unreleased), '0.2.0', '2026-02-03')).toThrow(message);
+  });
+
+  it.each([
+    [['echo x > dirty', 'git add dirty'], 'the tree has changes'],
+    [['git checkout -q -b topic'], 'this is topic; a release is made of main'],
+    [['git checkout -q --detach'], 'this is a detached HEAD;'],
+    [['git remote rename origin upstream'], 'there is no remote origin'],
+    [['git tag v0.2.0'], 'the tag v0.2.0 exists'],
+    [[], null],
+  ])('the tree after %j: %j', (commands, message) => {
+    const cwd = testDirectory();
+    const options = { cwd, encoding: 'utf8' } as const;
+    const commit = 'git -c user.name=a -c user.email=a@example.org commit -q --allow-empty -m first';
+    for (const command of ['git init -q -b main', commit, 'git remote add origin .', ...commands])
+      execFileSync('sh', ['-c', command], options);
+    const check = () => checkTree('0.2.0', (...args) => execFileSync('git', args, options).trim());
+    if (message === null) check();
+    else expect(check).toThrow(message);
   });
 
   it('not released: a version that exists', () => {
