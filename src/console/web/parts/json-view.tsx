@@ -42,6 +42,14 @@ export const formatted = (text: string): string =>
         .join('')
     : text;
 
+/** JSON without blanks between its tokens. */
+export const compact = (text: string): string =>
+  isJson(text)
+    ? Array.from(text.matchAll(token), ([whole, string, colon, , , , space]) =>
+        space === undefined ? (colon === undefined ? whole : `${string}:`) : '',
+      ).join('')
+    : text;
+
 function coloured(text: string): ComponentChildren[] {
   const out: ComponentChildren[] = [];
   let depth = 0;

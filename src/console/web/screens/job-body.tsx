@@ -9,7 +9,7 @@ import { CallError, call, topicPath } from '../api/call.ts';
 import { bytes, dots } from '../format.ts';
 import { ask, useLeaveCheck } from '../parts/dialog.tsx';
 import { BodyField, Check, Form, jsonMistake, useAction } from '../parts/form.tsx';
-import { formatted, isJson, isJsonType, JsonView } from '../parts/json-view.tsx';
+import { compact, formatted, isJson, isJsonType, JsonView } from '../parts/json-view.tsx';
 import { Button, Card, Code, CopyButton, Empty, Failure, toast } from '../parts/parts.tsx';
 import { t } from '../words/words.ts';
 
@@ -87,13 +87,14 @@ const contextLines = 2;
 /** `job`: as it is now; `close`: ends the editor. */
 export function JobEdit({ job, close, refresh }: { job: JobJson; close: () => void; refresh: () => void }) {
   const [base, setBase] = useState(job);
-  const [body, setBody] = useState(job.body ?? '');
+  const [body, setBody] = useState(() => shownBody(job));
   const [hasNewId, setNewId] = useState(false);
   const { busy, failure, run } = useAction();
   const isText = !isJsonType(base.contentType);
   // The page draws itself again each second; a body can have megabytes.
   const mistake = useMemo(() => (isText ? null : jsonMistake(body)), [isText, body]);
-  const before = base.body ?? '';
+  const before = useMemo(() => shownBody(base), [base]);
+  const isCompact = before !== (base.body ?? '');
   const difference = useMemo(() => <Difference before={before} after={body} />, [before, body]);
   const isStale = job.version !== base.version;
   const isTyped = body !== before;
@@ -112,8 +113,9 @@ export function JobEdit({ job, close, refresh }: { job: JobJson; close: () => vo
   };
   const send = (): Promise<void> =>
     run(async () => {
-      // The characters of the body are sent as they are: a parse would change big integers.
-      const text = `{"requeue":true,"newWebhookId":${hasNewId},"body":${isText ? JSON.stringify(body) : body}}`;
+      // The characters of JSON are sent as they are: a parse would change big integers.
+      const sent = isText ? JSON.stringify(body) : isCompact ? compact(body) : body;
+      const text = `{"requeue":true,"newWebhookId":${hasNewId},"body":${sent}}`;
       const headers = { 'if-match': `"${base.version}"` };
       const path = topicPath(base.topic, 'jobs', base.id);
       try {
@@ -145,7 +147,7 @@ export function JobEdit({ job, close, refresh }: { job: JobJson; close: () => vo
               onClick={() =>
                 discard(() => {
                   setBase(job);
-                  setBody(job.body ?? '');
+                  setBody(shownBody(job));
                 })
               }
             >
@@ -167,6 +169,13 @@ export function JobEdit({ job, close, refresh }: { job: JobJson; close: () => vo
       </Form>
     </Card>
   );
+}
+
+/** Compact JSON, such as that of an outcome job, has one member a line. It is sent as compact as it was. */
+function shownBody({ body = '', contentType }: JobJson): string {
+  if (!isJsonType(contentType)) return body;
+  const lines = formatted(body);
+  return compact(lines) === body ? lines : body;
 }
 
 /** The lines between the common beginning and the common end; JSON with one member a line. */
