@@ -102,11 +102,6 @@ class Console implements Role {
     return this.#url;
   }
 
-  /** How to sign in; null = no sign-in is needed. */
-  get note(): string | null {
-    return this.#access.needsNoSignIn === true ? null : 'sign in: dq console';
-  }
-
   inFlight(): number {
     return this.#server.inFlight();
   }

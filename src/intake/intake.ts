@@ -7,7 +7,7 @@ import type { Admit, FrontTimes } from '../api/http/http-front.ts';
 import type { CompatListeners, CompatOptions } from '../compat/compat-listeners.ts';
 import type { CompatTimes } from '../compat/limits.ts';
 import { compatPortsOf } from '../config/options.ts';
-import { servesStrangers } from '../process/exposure.ts';
+import { servesStrangers, servesThisMachine } from '../process/exposure.ts';
 import type { Role, RoleContext } from '../process/role.ts';
 import { TokenBook } from '../registry/token-book.ts';
 import { listenAgain, urlOf, whyNotListening } from '../runtime/listen.ts';
@@ -65,6 +65,12 @@ class Intake implements Role {
 
   get url(): string | null {
     return this.#url;
+  }
+
+  /** How to sign in to the console; null = no sign-in is needed. For the master, which knows no tokens. */
+  get note(): string | null {
+    const { role, tokens } = this.#compatOptions;
+    return servesThisMachine(role.config) && tokens.count === 0 ? null : 'sign in: dq console';
   }
 
   inFlight(): number {

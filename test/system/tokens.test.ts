@@ -100,7 +100,10 @@ it('tokens: made without a daemon, they allow a start for other machines; in for
   for (const path of files()) expect(statSync(path).uid, path).toBe(owner);
   expect(await start(dataDir)).toMatchObject(notOurs);
 
-  const daemon = await startDaemon({ dataDir, args: ['--servers', '2'] });
+  const daemon = await startDaemon({ dataDir, args: ['--servers', '2'], console: true });
+  await until('it says how to sign in', () =>
+    /^console http:\S+ \(sign in: dq console\)$/m.test(daemon.output()),
+  );
   const dq = commandsOf(daemon);
   const admin = made.stdout.trim();
   const everywhere = (status: number, token?: string) =>

@@ -5,7 +5,6 @@ import { type Config, consolePortOf } from '../../config/options.ts';
 import { messageOf } from '../../core/errors.ts';
 import { portOf } from '../../core/url/server-url.ts';
 import { version } from '../../core/version.ts';
-import { servesThisMachine } from '../../process/exposure.ts';
 import type {
   ConfigState,
   ProcessInfo,
@@ -252,8 +251,7 @@ export class Supervisor implements SlotHost {
   /** address of the console, with its remark, whether its process runs or not; null: it is off */
   get console(): { readonly url: string; readonly note: string | null } | null {
     if (this.#door === null) return null;
-    const note = servesThisMachine(this.#fleet.current.config) ? null : 'sign in: dq console';
-    return { url: urlOf(this.#door.endpoint), note };
+    return { url: urlOf(this.#door.endpoint), note: this.#noteOf('server') };
   }
 
   /** addresses for clients of other queues, by protocol */
@@ -269,7 +267,11 @@ export class Supervisor implements SlotHost {
 
   /** What the notifiers of this instance do with `standby`; null: it is not set. */
   get leadership(): string | null {
-    return this.#fleet.current.workers('notifier').find(({ note }) => note !== null)?.note ?? null;
+    return this.#noteOf('notifier');
+  }
+
+  #noteOf(role: 'server' | 'notifier'): string | null {
+    return this.#fleet.current.workers(role).find(({ note }) => note !== null)?.note ?? null;
   }
 
   get noDeliveries(): boolean {
