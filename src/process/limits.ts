@@ -15,7 +15,7 @@ export const processLimits = {
   /** Facts about calls: topics per message, of which one is sent each second. As in the rows of dq-upkeep; 20
    *  KB a second with 200 busy topics. */
   factTopicsMax: 200,
-  /** Time for the master's answer about processes and metrics. */
+  /** Time for the master's answer about processes and metrics, and to a console that got SIGTERM. */
   masterAnswerMs: 2_000,
   /** Topics with failures that all notifiers are asked about: as many as one of them names. */
   failingTopicsMax: 200,

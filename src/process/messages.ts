@@ -12,8 +12,8 @@ import type { AnswerOf, AskedRole, AttemptSample, Question } from './questions.t
 export type RoleName = 'store' | 'server' | 'console' | 'timer' | 'notifier' | 'upkeep';
 
 /** Why the master ends a worker: the whole daemon ends, a newer generation replaces it, or it is a console
- *  that no page uses. */
-export type DrainCause = 'stop' | 'reload' | 'unused';
+ *  that no page uses, or that got SIGTERM. */
+export type DrainCause = 'stop' | 'reload' | 'unused' | 'terminated';
 
 export type ToWorker =
   /** The first message: what this worker is. It holds the configuration, so that all workers of a
@@ -165,6 +165,9 @@ export type ToMaster =
   | { readonly kind: 'taken' }
   /** of the console, once a second: no page uses it, and it may end */
   | { readonly kind: 'unused' }
+  /** of the console: it got SIGTERM, and drains when the master says so: behind the connections that it has
+   *  passed already */
+  | { readonly kind: 'terminated' }
   /** of the console: its trial begins or ends; the end of its process ends it, too */
   | { readonly kind: 'trial'; readonly port: number | null }
   | { readonly kind: 'processes'; readonly call: number }

@@ -160,11 +160,19 @@ class WorkerLife {
     this.#own.exit(0);
   }
 
-  #attachSignals({ role, config }: Init): void {
+  #attachSignals({ role, config, door }: Init): void {
     this.#hooks.onReopen = () => this.#composed?.reopenLogs();
     // dq-store drains last, when the master says so: the other workers need it to finish.
     if (role === 'store') return;
-    this.#hooks.onTerm = () => this.#drain(config.shutdownTimeout, 'sigterm');
+    const drain = (): void => {
+      if (!this.#isDraining) this.#drain(config.shutdownTimeout, 'sigterm');
+    };
+    // The master passes connections until it knows. One of another build does not answer.
+    this.#hooks.onTerm = () => {
+      if (door === undefined) return drain();
+      this.#channel.send({ kind: 'terminated' });
+      afterRunning(processLimits.masterAnswerMs, drain);
+    };
     if (this.#hooks.terminated) this.#hooks.onTerm();
   }
 }

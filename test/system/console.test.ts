@@ -134,6 +134,25 @@ describe('one daemon, in this order', patience, async () => {
     expect((await daemon.api('GET', '/livez')).status).toBe(200);
   });
 
+  it('a console that gets SIGTERM answers all that it was given; the next connection starts another', async () => {
+    const port = await consolePort(daemon);
+    const halves = await sessionAt(port);
+    const pid = daemon.pidOf('dq-console');
+    process.kill(pid, 'SIGSTOP');
+    const waiting = Array.from({ length: 5 }, () => statusOf(port, halves));
+    await until('the master has accepted them', () => acceptedAt(daemon.pid, port) === 5);
+    process.kill(pid, 'SIGTERM');
+    process.kill(pid, 'SIGCONT');
+    expect(await Promise.all(waiting)).toEqual(Array(5).fill(200));
+    expect(await statusOf(port, halves)).toBe(200);
+    await successorOf(pid);
+    await until('the log says so', () =>
+      daemon
+        .log('notice')
+        .some(({ message }) => String(message).startsWith('dq-console ends: it got SIGTERM;')),
+    );
+  });
+
   it('a reload keeps the console reachable at its address, and its sessions; a taken port rejects it', async () => {
     const port = await consolePort(daemon);
     const halves = await sessionAt(port);

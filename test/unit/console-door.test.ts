@@ -63,17 +63,20 @@ it('console: one that starts later gets the port that the servers have', async (
   expect(console.sent).toContainEqual({ kind: 'listening', port: 4_001 });
 });
 
-it('console: an unused one ends; connections that arrive meanwhile wait for the next one', async () => {
+it.each([
+  ['unused', masterLimits.consoleRestMs],
+  ['terminated', masterLimits.serverDrainMs],
+] as const)('console: an %s one ends; later connections wait for the next one', async (kind, deadlineMs) => {
   const { consoles, open } = await started();
   await open();
   const console = await nth(consoles, 1);
   console.ready(1);
   await until('it has the connection', () => console.connections.length === 1);
-  const unused = () => console.onMessage({ kind: 'unused' });
-  unused();
-  unused();
+  const ends = () => console.onMessage({ kind });
+  ends();
+  ends();
   const drains = console.sent.filter(({ kind }) => kind === 'drain');
-  expect(drains).toEqual([{ kind: 'drain', deadlineMs: masterLimits.consoleRestMs, why: 'unused' }]);
+  expect(drains).toEqual([{ kind: 'drain', deadlineMs, why: kind }]);
   console.onMessage({ kind: 'taken' });
   await open();
   console.onExit(0, null);
@@ -82,7 +85,7 @@ it('console: an unused one ends; connections that arrive meanwhile wait for the 
   next.ready(1);
   await until('it has the one that waited', () => next.connections.length === 1);
   next.onMessage({ kind: 'taken' });
-  next.onMessage({ kind: 'unused' });
+  next.onMessage({ kind });
   next.onExit(0, null);
   // No page is open, so none follows.
   await Promise.resolve();

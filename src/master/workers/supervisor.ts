@@ -385,7 +385,8 @@ export class Supervisor implements SlotHost {
     this.#metrics.receive(from, message);
     this.#answerConsole(from, message);
     if (message.kind === 'registry_moved') this.#onMoved.get(message.call)?.(message);
-    if (message.kind === 'unused') this.#endUnused(slot, from);
+    if (message.kind === 'unused' || message.kind === 'terminated')
+      this.#endConsole(slot, from, message.kind);
     if (message.kind === 'taken') this.#door?.taken(from);
     if (message.kind === 'ready' || message.kind === 'took_over') this.#fleet.changed();
     if (message.kind !== 'ready') return;
@@ -487,12 +488,16 @@ export class Supervisor implements SlotHost {
   }
 
   /** Connections that arrive while it ends wait for the next one. */
-  #endUnused(slot: WorkerSlot, worker: WorkerProcess): void {
+  #endConsole(slot: WorkerSlot, worker: WorkerProcess, cause: 'unused' | 'terminated'): void {
     if (worker !== this.#consoleInUse || worker.state !== 'ready') return;
-    this.#options.log.notice(`${worker.title} ends: no page uses it; the next connection starts it again`);
+    const [why, deadlineMs] = {
+      unused: ['no page uses it', masterLimits.consoleRestMs] as const,
+      terminated: ['it got SIGTERM', masterLimits.serverDrainMs] as const,
+    }[cause];
+    this.#options.log.notice(`${worker.title} ends: ${why}; the next connection starts it again`);
     this.#useConsole(null);
     slot.rest();
-    worker.drain(masterLimits.consoleRestMs, 'unused');
+    worker.drain(deadlineMs, cause);
   }
 
   /** Called when a reader is ready, or a port has changed. In a reload there may be two ports of each;
