@@ -103,7 +103,7 @@ function mergeTopic(parts: readonly TopicFailures[]): TopicFailures {
   const sum = (get: (part: TopicFailures) => number) => parts.reduce((total, part) => total + get(part), 0);
   const lastSuccessAt = Math.max(...parts.map((part) => part.lastSuccessAt ?? 0));
   const inRow = (part: TopicFailures) => failuresAfter(lastSuccessAt, part);
-  const starts = parts.filter((part) => inRow(part) > 0).map(({ since }) => since ?? 0);
+  const starts = parts.filter((part) => inRow(part) > 0).map((part) => startAfter(lastSuccessAt, part));
   const newest = parts.reduce((a, b) => (lastFailureAt(a) >= lastFailureAt(b) ? a : b));
   return {
     ...newest,
@@ -112,7 +112,7 @@ function mergeTopic(parts: readonly TopicFailures[]): TopicFailures {
     failuresInRow: sum(inRow),
     unansweredInRow: sum((part) => Math.min(part.unansweredInRow, inRow(part))),
     lastSuccessAt: lastSuccessAt || null,
-    since: starts.length === 0 ? null : Math.max(Math.min(...starts), lastSuccessAt),
+    since: starts.length === 0 ? null : Math.min(...starts),
   };
 }
 
@@ -130,6 +130,15 @@ function failuresAfter(successAt: number, { since, failuresInRow, lastFailuresAt
   if (since === null) return 0;
   if (since >= successAt) return failuresInRow;
   return lastFailuresAt.filter((at) => at >= successAt).length;
+}
+
+/** Of those the first. The success, where failures between both may be unlisted: it stays, and the listed ones
+ *  move. */
+function startAfter(successAt: number, { since, failuresInRow, lastFailuresAt }: TopicFailures): number {
+  if (since !== null && since >= successAt) return since;
+  const listed = lastFailuresAt.filter((at) => at >= successAt);
+  const isWhole = listed.length < lastFailuresAt.length || listed.length === failuresInRow;
+  return (isWhole && listed[0]) || successAt;
 }
 
 /** As the topic states of the console: 5 minutes. */

@@ -9,12 +9,14 @@ import {
   endpointWindowMs,
   groupOf,
   mergeEndpoints,
+  originOf,
   type TopicFailures,
 } from '../core/endpoint.ts';
 import type { AttemptReason } from '../core/job.ts';
 import { reaches } from '../core/token.ts';
 import type { FailingNews } from '../process/messages.ts';
 import type { Questions } from '../process/questions.ts';
+import type { TopicBook } from '../registry/topic-book.ts';
 import { notifierLimits } from './limits.ts';
 
 const stepMs = endpointWindowMs / notifierLimits.endpointSteps;
@@ -28,10 +30,14 @@ export class TopicCalls {
   running = 0;
   /** since EndpointCalls.news() named it */
   isChanged = false;
+  /** The topic got another receiver meanwhile, or was removed: only the endpoint has these calls. */
+  isOver = false;
   readonly #run: number | undefined;
   #failuresInRow = 0;
   #unansweredInRow = 0;
   #lastSuccessAt: number | null = null;
+  /** of the topic, at its receivers before this one */
+  readonly #successBefore: number | null;
   /** the newest ones */
   #lastFailuresAt: readonly number[] = [];
   #lastReason: AttemptReason | null = null;
@@ -43,11 +49,12 @@ export class TopicCalls {
   /** number of the step that each part of #counts is about */
   readonly #steps: number[] = new Array(notifierLimits.endpointSteps).fill(-1);
 
-  /** `run`: the incarnation of the notifier */
-  constructor(topic: string, origin: string, run?: number) {
+  /** `run`: the incarnation of the notifier; `before`: calls of the receiver that the topic had before */
+  constructor(topic: string, origin: string, run?: number, before?: TopicCalls) {
     this.topic = topic;
     this.origin = origin;
     this.#run = run;
+    this.#successBefore = before === undefined ? null : (before.#lastSuccessAt ?? before.#successBefore);
   }
 
   get lastAt(): number {
@@ -114,7 +121,7 @@ export class TopicCalls {
   }
 
   failures(nowMs: number): TopicFailures {
-    const { delivered, failed, lastSuccessAt, lastReason } = this.part(nowMs, false);
+    const { delivered, failed, lastReason } = this.part(nowMs, false);
     return {
       topic: this.topic,
       ...(this.#run === undefined ? {} : { run: this.#run }),
@@ -123,7 +130,7 @@ export class TopicCalls {
       failed,
       failuresInRow: this.#failuresInRow,
       unansweredInRow: this.#unansweredInRow,
-      lastSuccessAt,
+      lastSuccessAt: this.#lastSuccessAt ?? this.#successBefore,
       since: this.#failingSince,
       lastReason,
       lastStatus: this.#lastStatus,
@@ -156,14 +163,24 @@ export class EndpointCalls {
     this.#run = run;
   }
 
-  /** null: too many topics are called. A changed origin begins at zero. `nowMs`: storage clock */
+  /** null: too many topics are called. Another receiver begins at zero. `nowMs`: storage clock */
   of(topic: string, origin: string, nowMs: number): TopicCalls | null {
     const known = this.#topics.get(topic);
-    if (known?.origin === origin) return known;
+    if (known?.origin === origin && !known.isOver) return known;
     if (known === undefined && !this.#hasSpace(nowMs)) return null;
-    const calls = new TopicCalls(topic, origin, this.#run);
+    const calls = new TopicCalls(topic, origin, this.#run, known);
     this.#topics.set(topic, calls);
     return calls;
+  }
+
+  /** Also of topics that this notifier never calls at their next receiver, before they come back. */
+  topicsChanged(names: readonly string[], topics: Pick<TopicBook, 'get' | 'isUnreadable'>): void {
+    for (const name of names) {
+      const calls = this.#topics.get(name);
+      if (calls === undefined || topics.isUnreadable(name)) continue;
+      const topic = topics.get(name);
+      if (topic === undefined || originOf(topic) !== calls.origin) calls.isOver = true;
+    }
   }
 
   all(): Iterable<TopicCalls> {
@@ -189,7 +206,7 @@ export class EndpointCalls {
   failures({ topics, names }: Questions['failures']['params'], nowMs: number): readonly TopicFailures[] {
     const asked = names?.flatMap((name) => this.#topics.get(name) ?? []) ?? [...this.all()];
     return asked
-      .filter(({ topic }) => reaches({ scopes: [], topics }, topic))
+      .filter(({ topic, isOver }) => !isOver && reaches({ scopes: [], topics }, topic))
       .map((calls) => calls.failures(nowMs))
       .filter(({ failed, failuresInRow }) => names !== undefined || failed + failuresInRow > 0)
       .sort((a, b) => b.failed - a.failed || b.failuresInRow - a.failuresInRow)
@@ -198,7 +215,7 @@ export class EndpointCalls {
 
   /** What changed since the last call, in messages about at most failingTopicsMax topics. */
   news(nowMs: number): readonly FailingNews[] {
-    const changed = [...this.all()].filter(({ isChanged }) => isChanged);
+    const changed = [...this.all()].filter(({ isChanged, isOver }) => isChanged && !isOver);
     const news: FailingNews[] = [];
     for (let at = 0; at < changed.length; at += notifierLimits.failingTopicsMax) {
       const parts = changed.slice(at, at + notifierLimits.failingTopicsMax).map((calls) => {

@@ -161,6 +161,7 @@ class Notifier implements Role {
       }),
       topics.onChange((names) => {
         this.#capacity.topicsChanged(names);
+        this.#endpoints.topicsChanged(names, topics);
         this.#wake(() => true);
       }),
     ];

@@ -122,9 +122,9 @@ export class FailureRows extends Agent {
   }
 
   async #keep(): Promise<void> {
+    this.#tidy();
     if (!this.#isChanged) return;
     this.#isChanged = false;
-    this.#tidy();
     try {
       const all = [...this.#topics.values()].flatMap((runs) => [...runs.values()]);
       await this.#options.file.write(`${JSON.stringify(all)}\n`);
@@ -139,14 +139,16 @@ export class FailureRows extends Agent {
     const { living, topics } = this.#options;
     for (const [topic, runs] of this.#topics) {
       if (topics.isKnown && topics.get(topic) === undefined && !topics.isUnreadable(topic)) {
-        this.#topics.delete(topic);
+        this.#isChanged = this.#topics.delete(topic);
         continue;
       }
-      for (const [run, part] of runs) if (this.#isOfFormerReceiver(part)) runs.delete(run);
+      for (const [run, part] of runs)
+        if (this.#isOfFormerReceiver(part)) this.#isChanged = runs.delete(run);
       const dead = [...runs.keys()].filter((run) => run === 0 || living.titleOf(run) === null);
       const whole = mergeFailures(dead.flatMap((run) => runs.get(run) ?? [])).get(topic);
       for (const run of dead) runs.delete(run);
       if (whole !== undefined) runs.set(0, { ...whole, run: 0 });
+      if (runs.size === 0) this.#topics.delete(topic);
     }
   }
 }

@@ -213,7 +213,7 @@ describe('topics that need attention', () => {
       await dq.registry.addStats([{ topic: 'order.close', day, name, n }]);
     expect(await attention()).toMatchObject([
       {
-        ...{ topic: 'pay.check', reasons: ['failing'], since: new Date(at + minute).toISOString() },
+        ...{ topic: 'pay.check', reasons: ['failing'], since: new Date(at + minute + 1).toISOString() },
         ...{ oldest: null, failure: { reason: 'timeout', status: null } },
       },
     ]);

@@ -37,6 +37,10 @@ async function setUp() {
       notifiers.set(run, calls);
       calls.of(t, origin, at)?.judged(isFailed ? 'connect' : null, null, 1, at);
     },
+    change(origin: string) {
+      registered.set(t, origin);
+      for (const calls of notifiers.values()) calls.topicsChanged([t], topics);
+    },
     report() {
       for (const calls of notifiers.values()) {
         for (const news of calls.news(start)) rows.receive(news);
@@ -137,6 +141,24 @@ it.each([
   await all.reload(happens('before'), happens('after'));
   all.kill(1);
   expect(all.row()).toEqual([0, null]);
+});
+
+it.each([
+  { isKept: false, when: 'at once' },
+  { isKept: true, when: 'after dq-upkeep has looked' },
+])('a topic that comes back to its receiver $when fails since then, at each notifier', async ({ isKept }) => {
+  const all = await setUp();
+  for (const at of [0, 1]) all.judge(1, true, start + at);
+  all.report();
+  all.change('http://b');
+  all.judge(2, false, start + 2, 'http://b');
+  all.report();
+  if (isKept) await all.restart();
+  all.change(receiver);
+  expect(all.row()).toEqual([0, null]);
+  for (const at of [5, 6]) all.judge(2, true, start + at);
+  all.judge(1, true, start + 7);
+  expect(all.row()).toEqual([3, start + 5]);
 });
 
 it('the row ends with another receiver, and with the topic', async () => {
