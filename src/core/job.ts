@@ -176,6 +176,20 @@ export function failureWords({
   return reason === 'status' || reason === null ? `status ${status}` : `${reason} (status ${status})`;
 }
 
+/** `status 503`, `gone: status 410`, `expired`. `last`: its last attempt; null: none is stored */
+export function deathWords(
+  reason: BuryReason,
+  last: {
+    readonly reason: AttemptReason | null;
+    readonly status: number | null;
+    readonly detail?: string | undefined;
+  } | null,
+): string {
+  if (last === null) return reason;
+  const words = failureWords(last);
+  return reason === 'attempts_exhausted' || reason === last.reason ? words : `${reason}: ${words}`;
+}
+
 /** A job as its notifier holds it during the callback. */
 export interface ReservedJob extends Lease {
   /** Names the body of the job. It is the first version; requeue, run and reschedule make new versions that

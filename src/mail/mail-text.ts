@@ -4,7 +4,7 @@
 
 import { formatDuration, formatInstant } from '../core/duration.ts';
 import { type Help, helpOf, type Incident, receiverCommands } from '../core/incident.ts';
-import { failureWords } from '../core/job.ts';
+import { deathWords } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
 import { grouped } from '../core/lists.ts';
 import type { AlertEntry } from '../ports/job-store.ts';
@@ -179,12 +179,8 @@ function jobData({ id, version, deadAt, reason, failures, attempt }: AlertEntry)
   };
 }
 
-function causeOf({ reason, attempt }: AlertEntry): string {
-  const words = attempt === null ? '' : oneLine(failureWords(attempt), mailLimits.alertExcerptMax);
-  return [reason === 'attempts_exhausted' && words !== '' ? '' : reason, words]
-    .filter((part) => part !== '')
-    .join(': ');
-}
+const causeOf = ({ reason, attempt }: AlertEntry): string =>
+  oneLine(deathWords(reason, attempt), mailLimits.alertExcerptMax);
 
 /** A client, which dq does not call, had the job. */
 const isPulled = (entry: AlertEntry | undefined): boolean =>

@@ -412,14 +412,17 @@ describe('topics that need attention', () => {
     ]);
   });
 
-  it('dead letters are named with their most frequent cause and its first death', async () => {
-    const { dq, attention } = await startWith([], ['dead.one']);
+  it('dead letters are named with the most frequent cause of those that are left, and its first death', async () => {
+    // Its two last failures are of jobs that were requeued meanwhile.
+    const later = { ...calls, topic: 'dead.one', failed: 2, failuresInRow: 2, lastReason: 'connect' } as const;
+    const { dq, attention } = await startWith([[later]], ['dead.one']);
     await bury(dq, 'dead.one', ['1', '2']);
     const { groups } = (await dq.api('GET', '/v1/dead/groups')).body;
     expect(await attention()).toMatchObject([
       {
         ...{ topic: 'dead.one', reasons: ['dead_letters'], since: groups[0].firstAt },
-        failure: { reason: 'status', status: 500 },
+        dead: { count: 2, reason: groups[0].reason, lastReason: 'status', status: 500 },
+        failure: { reason: 'connect' },
       },
     ]);
   });

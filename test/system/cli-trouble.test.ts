@@ -149,7 +149,7 @@ it('explain lists the topics in trouble, status ends with the first line, topic 
   });
   const [line = '', head] = text.split('\n');
   expect(line).toMatch(/^\d+ topics? needs? attention: \S+ .*; dq explain \S+$/);
-  expect(head).toMatch(/^TOPIC +REASONS +SINCE +WAITING +LATE +DEAD +ANSWER +COMMAND$/);
+  expect(head).toMatch(/^TOPIC +REASONS +SINCE +WAITING +LATE +DEAD +CAUSE +COMMAND$/);
   expect(text).toMatch(/^lost +failing,dead_letters +\S+Z +1 +- +4 +status 410 +dq explain lost$/m);
   expect(JSON.parse(await output('explain', '--json')).attentionCount).toBeGreaterThan(0);
   const { stderr } = await dq(['status']);

@@ -216,9 +216,9 @@ export class TopicAttention {
         : null;
     const [first] = reasons;
     const since =
-      first === 'failing' && failures !== undefined
-        ? sinceOf(failures)
-        : first === 'failing' || first === 'dead_letters'
+      first === 'failing'
+        ? (failures && sinceOf(failures)) ?? null
+        : first === 'dead_letters'
           ? (group?.firstAt ?? null)
           : (oldest?.dueAt ?? null);
     const why = oldest === null ? null : await this.#facts.why(withoutEnd(oldest), hasManyLeases);
@@ -236,15 +236,10 @@ export class TopicAttention {
       receiver: topic === undefined ? null : receiverOf(topic),
       calls: failures === undefined ? null : callsOf(failures),
       failure:
-        failures?.lastReason != null
-          ? {
-              reason: failures.lastReason,
-              status: failures.lastStatus,
-              detail: failures.lastDetail,
-            }
-          : group === undefined
-            ? null
-            : { reason: group.lastReason, status: group.status, detail: '' },
+        failures === undefined || failures.failed + failures.failuresInRow === 0
+          ? null
+          : { reason: failures.lastReason, status: failures.lastStatus, detail: failures.lastDetail },
+      dead: group === undefined ? null : deadJson(group),
       today,
       states,
     };
@@ -272,6 +267,13 @@ const callsOf = ({ delivered, failed, failuresInRow, since }: TopicFailures) => 
   failed,
   failuresInRow,
   since: formatInstantOrNull(since),
+});
+
+const deadJson = ({ count, buryReason, lastReason, status }: DeadGroup) => ({
+  count,
+  reason: buryReason,
+  lastReason,
+  status,
 });
 
 /** Where only a part of the attempts fails, no moment is its beginning. */

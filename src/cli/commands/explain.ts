@@ -25,8 +25,8 @@ import {
   words,
 } from '../output/output.ts';
 import {
+  causeOf,
   commandOf,
-  failureWords,
   lateBy,
   times,
   topicLine,
@@ -70,8 +70,7 @@ async function explainAll(flags: DaemonOptions): Promise<void> {
       WAITING: ({ states }) => waiting(states),
       LATE: (line) => lateBy(line, now),
       DEAD: ({ states }) => states.dead,
-      ANSWER: ({ failure, oldest }) =>
-        failure === null ? excerpt(oldest?.says[0]?.message ?? '', excerptMax) : failureWords(failure),
+      CAUSE: causeOf,
       COMMAND: commandOf,
     });
   if (attentionCount > attention.length) say(`dq: the worst ${attention.length} are shown`);

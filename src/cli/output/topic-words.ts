@@ -6,7 +6,7 @@ import type { PushResultJson } from '../../contract/api/push.ts';
 import type { SummaryJson, TopicAttentionJson } from '../../contract/api/stats.ts';
 import type { CapacityJson } from '../../contract/api/topic.ts';
 import { formatDuration } from '../../core/duration.ts';
-import { failureWords as wordsOfFailure } from '../../core/job.ts';
+import { deathWords, failureWords as wordsOfFailure } from '../../core/job.ts';
 import { excerpt, shownInstant, words } from './output.ts';
 
 const detailMax = 120;
@@ -46,7 +46,7 @@ function problemOf(line: TopicAttentionJson, now: number): string {
     case 'late':
       return `is late by ${lateBy(line, now)}`;
     case 'dead_letters':
-      return `has ${counted(states.dead, 'dead letter')}${last}`;
+      return `has ${counted(states.dead, 'dead letter')}${deathOf(line)}`;
     case 'not_pulled':
       return `has due jobs and no client that pulls: late by ${lateBy(line, now)}`;
     default:
@@ -69,6 +69,24 @@ export const heldWarning = (topic: string, why: HeldReason): string =>
 type FailureJson = NonNullable<TopicAttentionJson['failure']>;
 
 export const failureWords = (failure: FailureJson): string => excerpt(wordsOfFailure(failure), detailMax);
+
+/** `: status 503`, `, 3 of them: expired` */
+function deathOf({ dead, states }: TopicAttentionJson): string {
+  if (dead === null) return '';
+  const { reason, lastReason, status } = dead;
+  const last = lastReason === null ? null : { reason: lastReason, status };
+  return `${dead.count < states.dead ? `, ${dead.count} of them` : ''}: ${deathWords(reason, last)}`;
+}
+
+/** What the first reason of a topic is about, for a list: what the calls said, of what jobs died, or what
+ *  holds the oldest one. */
+export function causeOf(line: TopicAttentionJson): string {
+  const { reasons, failure, oldest } = line;
+  const died = deathOf(line).replace(/^[:,] /, '');
+  const failed = failure === null ? '' : failureWords(failure);
+  if (reasons[0] === 'dead_letters') return died;
+  return failed || excerpt(oldest?.says[0]?.message ?? '', detailMax) || died;
+}
 
 /** What to press, for a list of topics. */
 export const commandOf = ({ topic, reasons }: TopicAttentionJson): string => remedyFor(topic, reasons);

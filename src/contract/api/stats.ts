@@ -21,12 +21,14 @@ import {
   countedAt,
   countOrNull,
   deadTimes,
+  DeadReason,
   dueJob,
   each,
   flag,
   instant,
   instantOrNull,
   type JsonOf,
+  LastReason,
   Missing,
   orNull,
   problems,
@@ -160,7 +162,7 @@ export const TopicAttention = closed(
       examples: [['dead_letters']],
     }),
     since: instantOrNull(
-      'since when, by the first of the reasons: failing: the first failure after the last success; dead_letters: the first death of the most frequent cause; others: the due time of the oldest job; null: unknown',
+      'since when, by the first of the reasons: failing: the first failure after the last success, while each attempt fails; dead_letters: the first death of the most frequent cause; others: the due time of the oldest job; null: unknown',
     ),
     oldest: orNull(OldestJob, 'the due job that waits for the longest time; null: none is due'),
     next: orNull(
@@ -182,14 +184,26 @@ export const TopicAttention = closed(
     ),
     failure: orNull(
       closed({
-        reason: attemptReasonOrNull('why the attempt failed; null: no attempt is stored'),
+        reason: attemptReasonOrNull('why the attempt failed'),
         status: countOrNull('HTTP status of the reply; null without one', 502),
         detail: text(
           'the failure of a call without a reply, in words; empty otherwise',
           'ECONNREFUSED 127.0.0.1:8080',
         ),
       }),
-      'the last failure, or the most frequent cause of the dead letters; null: unknown',
+      'the last failure since the last success, or within 5 minutes; null: none, or unknown',
+    ),
+    dead: orNull(
+      closed(
+        {
+          count: count('dead letters of this cause', 2),
+          reason: DeadReason,
+          lastReason: LastReason,
+          status: countOrNull('HTTP status of the last attempt', 500),
+        },
+        { title: 'DeadCause' },
+      ),
+      'the most frequent cause of the dead letters that are left; null: none, or unknown',
     ),
     today: StatCounts,
     states: StateCounts,

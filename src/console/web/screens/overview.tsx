@@ -10,6 +10,7 @@ import { daemonNow, may, me, summary, topicCount } from '../api/session.ts';
 import { Horizon } from '../charts/horizon.tsx';
 import { Spark } from '../charts/spark.tsx';
 import {
+  dots,
   duration,
   durationParts,
   number,
@@ -333,13 +334,26 @@ function Trouble(line: TopicAttentionJson) {
   return <TopicState {...line} />;
 }
 
-/** What the last failure said, or what the notifiers say about the oldest job. */
-function causeOf({ reasons: [first], failure, oldest }: TopicAttentionJson): string {
+/** What the last failure said, what the notifiers say about the oldest job, or of what jobs died. */
+function causeOf({ reasons: [first], failure, oldest, dead, states }: TopicAttentionJson): string {
   const [said] = oldest?.says ?? [];
+  if (first === 'dead_letters') return dead === null ? '' : deathText(dead, states.dead);
   const failed = failure?.reason == null ? '' : reasonName(failure.reason, failure.status);
   const why = said === undefined ? '' : reasonText(said).message;
   if (first === 'not_pulled' || first === 'unreadable') return t(`cause_${first}`);
   return first === 'late' || first === 'unknown_broker' ? why || failed : failed || why;
+}
+
+/** `all`: dead letters of the topic */
+function deathText(dead: NonNullable<TopicAttentionJson['dead']>, all: number): string {
+  const { reason, lastReason, status, count } = dead;
+  const isSaid = lastReason === null || lastReason === reason;
+  const last = lastReason === null ? '' : reasonName(lastReason, status);
+  const cause =
+    last !== '' && (reason === 'attempts_exhausted' || reason === 'gone')
+      ? last
+      : dots(t(`bury_${reason}`), !isSaid && last);
+  return count < all ? t('some_of_them', { count: number(count), cause }) : cause;
 }
 
 /** Since when the oldest due job waits, or else the one that is due next, after its first attempt was due. */
