@@ -161,30 +161,50 @@ export interface AttemptRecord {
   readonly nextBy?: 'backoff' | 'retry_after';
 }
 
-/** `connect ECONNREFUSED 10.0.0.8:80`, `status 503`, `rule (status 200)` */
-export function failureWords({
-  reason,
-  status,
-  detail = '',
-}: {
+/** Why an attempt failed. */
+export interface SaidFailure {
   readonly reason: AttemptReason | null;
   readonly status: number | null;
+  /** the failure of a call without a whole reply */
   readonly detail?: string | undefined;
-}): string {
-  if (detail !== '') return detail;
-  if (status === null) return reason ?? 'unknown';
-  return reason === 'status' || reason === null ? `status ${status}` : `${reason} (status ${status})`;
+}
+
+const failures: Readonly<Record<AttemptReason, string>> = {
+  blocked_address: 'egress.policy forbids the address',
+  dns: 'no address for the host name',
+  connect: 'no connection',
+  tls: 'no TLS connection',
+  timeout: 'no reply in time',
+  reset: 'connection closed before the reply',
+  protocol: 'no HTTP reply',
+  status: 'status',
+  reply_too_large: 'reply too large',
+  empty_reply: 'empty reply',
+  rule: 'retry rule true',
+  lease_expired: 'no answer before the lease ended',
+  nacked: 'nacked by its client',
+  mq_refused: 'rejected by the broker',
+  mq_unroutable: 'no queue for the message',
+  dead_rule: 'deadIf true',
+  bad_again: 'invalid dq-again',
+  again_limit: 'too many snoozes',
+};
+
+/** `connection refused (ECONNREFUSED 10.0.0.8:80)`, `status 503`, `retry rule true (status 200)` */
+export function failureWords({ reason, status, detail = '' }: SaidFailure): string {
+  if (reason === null || reason === 'status')
+    return status === null ? detail || 'unknown' : `status ${status}`;
+  // That of a timeout says what did not come, and within which time.
+  if (reason === 'timeout' && detail !== '') return detail;
+  const isRefused = reason === 'connect' && detail.includes('ECONNREFUSED');
+  // Of a later build.
+  const words = isRefused ? 'connection refused' : (failures[reason] ?? reason);
+  const more = detail || (status === null ? '' : `status ${status}`);
+  return more === '' ? words : `${words} (${more})`;
 }
 
 /** `status 503`, `gone: status 410`, `expired`. `last`: its last attempt; null: none is stored */
-export function deathWords(
-  reason: BuryReason,
-  last: {
-    readonly reason: AttemptReason | null;
-    readonly status: number | null;
-    readonly detail?: string | undefined;
-  } | null,
-): string {
+export function deathWords(reason: BuryReason, last: SaidFailure | null): string {
   if (last === null) return reason;
   const words = failureWords(last);
   return reason === 'attempts_exhausted' || reason === last.reason ? words : `${reason}: ${words}`;

@@ -226,20 +226,21 @@ export class Capacity {
     this.#update(target);
   }
 
-  /** `reason`: null for a success; `status`: null without a reply; `slowDownMs`: as in Judged. Ignores a call
-   *  from before a change of its topic: the change may have been the cure. Returns false where the attempt
-   *  does not count: the receiver asked to slow down, and the call was under way. */
+  /** `reason`: null for a success; `status`: null without a reply; `slowDownMs`, `detail`: as in Judged.
+   *  Ignores a call from before a change of its topic: the change may have been the cure. Returns false where
+   *  the attempt does not count: the receiver asked to slow down, and the call was under way. */
   judged(
     { target, startedAt, isSlow }: RunningCall,
     reason: AttemptReason | null,
     status: number | null,
     slowDownMs: number | null = null,
+    detail = '',
   ): boolean {
     if (!this.#targets.isCurrent(target)) return true;
     const wasRestricted = target.isRestricted;
     const { ramp, slowDown } = target;
     this.#queued.resume(target);
-    const end = { reason, status, startedAt, endedAt: monotonicNow(), isCounted: isSlow, slowDownMs };
+    const end = { reason, status, startedAt, endedAt: monotonicNow(), isCounted: isSlow, slowDownMs, detail };
     const counts = target.judged(end);
     if (target.slowDown !== null && target.slowDown !== slowDown) this.#slowDown(target);
     if (target.ramp !== null && target.ramp !== ramp) this.#ramp(target);

@@ -223,7 +223,8 @@ export class Deliverer {
     const verdict = withAgainLimit(judged, again);
     const reason = verdict.outcome === 'failed' ? verdict.reason : null;
     const status = outcome.kind === 'replied' ? outcome.status : null;
-    const counts = capacity.judged(running, reason, status, slowDownOf(topic, judged, outcome));
+    const said = reason === null ? '' : printableExcerpt(detail, notifierLimits.detailMax);
+    const counts = capacity.judged(running, reason, status, slowDownOf(topic, judged, outcome), said);
     const settlement = beforeDeadline(
       settle(topic, job.failures, verdict, ctx.config['retry.unit'], random),
       deadlineOf(options, job) - call.nowMs,

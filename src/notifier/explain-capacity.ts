@@ -195,15 +195,19 @@ function ofTarget(
   nowMs: number,
 ): readonly CapacityReason[] {
   const reasons: CapacityReason[] = [];
-  const { health, hostname: host, unreachedInRow } = target;
+  const { health, hostname: host, unreachedInRow, lastUnreached } = target;
   const running = budget.runningOf(target.topic.topic);
   const restricted = { running, restrictedTopics: probes.size, probesMax: budget.probesMax };
   if (target.isAiling)
     reasons.push({
       code: 'ailing',
-      message: `${unreachedInRow === 0 ? 'after an outage, the receiver answers with errors' : `${unreachedInRow} attempts in a row did not reach the receiver`}; at most ${target.capacity} calls probe it at once; its calls that run now: ${running}`,
+      message: `${unreachedInRow === 0 ? 'after an outage, the receiver answers with errors' : `${unreachedInRow} attempts in a row did not reach the receiver: ${lastUnreached}`}; at most ${target.capacity} calls probe it at once; its calls that run now: ${running}`,
       remedy: `one success lifts this; dq topic test ${target.topic.topic} makes a call now`,
-      values: { attemptsInRow: unreachedInRow, ...restricted },
+      values: {
+        attemptsInRow: unreachedInRow,
+        ...(unreachedInRow > 0 && { why: lastUnreached }),
+        ...restricted,
+      },
     });
   if (target.ramp !== null)
     reasons.push({
@@ -220,18 +224,22 @@ function ofTarget(
       remedy: 'one success or quick reply lifts this; check why the receiver hangs',
       values: { patienceMs: Math.round(target.patienceMs), ...restricted },
     });
-  if (health.isAiling)
+  if (health.isAiling) {
+    const forMs = Math.ceil((nowMs - health.unreachedSince) / 1_000) * 1_000;
     reasons.push({
       code: 'origin_ailing',
-      message: `${target.origin} does not answer in time; at most ${notifierLimits.ailingOriginCallsMax} probes call it at once, over all topics; probes that run now: ${health.probes}`,
-      remedy: 'bring the server of the callback URL, or the broker, back; one reply of it lifts this',
+      message: `${target.origin} has given no reply in time for ${formatDuration(forMs)}: ${health.lastUnreached}; at most ${notifierLimits.ailingOriginCallsMax} probes call it at once, over all topics; probes that run now: ${health.probes}`,
+      remedy: `bring the server of the callback URL, or the broker, back, or correct the address; one reply of it lifts this: dq topic test ${target.topic.topic}`,
       values: {
         origin: target.origin,
+        forMs,
+        why: health.lastUnreached,
         topics: health.targets,
         probes: health.probes,
         probesMax: notifierLimits.ailingOriginCallsMax,
       },
     });
+  }
   if (target.isQueued)
     reasons.push({
       code: 'lookup_queued',

@@ -23,7 +23,7 @@
 import { unknownBroker } from '../broker/brokers.ts';
 import type { Broker } from '../core/broker.ts';
 import { originOf } from '../core/endpoint.ts';
-import type { AttemptReason } from '../core/job.ts';
+import { type AttemptReason, failureWords } from '../core/job.ts';
 import type { KnownTopic, Topic } from '../core/topic/topic.ts';
 import { isOkStatus, type ReplyRules, rulesOf } from '../core/verdict.ts';
 import { notifierLimits } from './limits.ts';
@@ -73,6 +73,8 @@ interface Judged {
   readonly isCounted: boolean;
   /** the receiver asks to slow down for so long, 0 = without a time; null: it does not */
   readonly slowDownMs?: number | null;
+  /** the failure of a call without a reply, in words; '' without one */
+  readonly detail?: string;
 }
 
 export class TopicTarget {
@@ -92,6 +94,7 @@ export class TopicTarget {
   isPaused = false;
   readonly health: OriginHealth;
   #unreachedInRow = 0;
+  #lastUnreached = '';
   /** as #unreachedInRow, with the replies of gateways */
   #outInRow = 0;
   #isOut = false;
@@ -152,6 +155,11 @@ export class TopicTarget {
   /** Attempts in a row that did not reach the receiver. */
   get unreachedInRow(): number {
     return this.#unreachedInRow;
+  }
+
+  /** The last of these in words. */
+  get lastUnreached(): string {
+    return this.#lastUnreached;
   }
 
   /** It gets probes: some calls at all times, few at once, and it delays no other topic. */
@@ -262,7 +270,7 @@ export class TopicTarget {
     this.#ramp = rampFrom(endedAt, true);
   }
 
-  #judged({ reason, status, startedAt, endedAt, isCounted, slowDownMs = null }: Judged): void {
+  #judged({ reason, status, startedAt, endedAt, isCounted, slowDownMs = null, detail }: Judged): void {
     const durationMs = endedAt - startedAt;
     this.#isTried = true;
     this.#isQueued = false;
@@ -291,12 +299,14 @@ export class TopicTarget {
       this.health.countReply(endedAt);
     } else if (isUnreached) {
       this.#unreachedInRow += 1;
+      this.#lastUnreached = failureWords({ reason, status, detail });
       if (this.#unreachedInRow >= notifierLimits.ailingAttempts) {
         this.#isAiling = true;
         this.#ramp = null;
       }
       if (durationMs >= notifierLimits.slowCallMs) this.becameSlow(startedAt);
       if (!isCounted) this.health.countUnreached(startedAt);
+      this.health.lastUnreached = this.#lastUnreached;
     } else {
       this.#unreachedInRow = 0;
       if (durationMs >= notifierLimits.slowCallMs) return;
@@ -310,6 +320,9 @@ function rampFrom(startedAt: number, isSlowed: boolean): Ramp {
   return { part: notifierLimits.rampStart, startedAt, isSlowed, ended: 0, missed: 0 };
 }
 
+/** Of calls that still run. */
+const noReply = 'its calls get no reply';
+
 /** Judges the origin (scheme, host, port) that several topics share. The restricted topics of an ailing
  *  origin share a few probes, so 400 topics on one dead server cost little more than one. */
 export class OriginHealth {
@@ -317,7 +330,10 @@ export class OriginHealth {
   targets = 0;
   /** Probes that run. */
   probes = 0;
+  /** What the last attempt that did not reach the receiver said. */
+  lastUnreached = noReply;
   #unreachedInRow = 0;
+  #unreachedSince = 0;
   #isAiling = false;
   #repliedAt = Number.NEGATIVE_INFINITY;
 
@@ -325,10 +341,19 @@ export class OriginHealth {
     return this.#isAiling;
   }
 
+  /** monotonicNow() at the start of the first attempt in a row that did not reach the receiver. */
+  get unreachedSince(): number {
+    return this.#unreachedSince;
+  }
+
   /** An attempt did not reach the receiver, or its call became slow. Ignored where a reply came after
    *  `startedAt`. */
   countUnreached(startedAt: number): void {
     if (this.#repliedAt >= startedAt) return;
+    if (this.#unreachedInRow === 0) {
+      this.#unreachedSince = startedAt;
+      this.lastUnreached = noReply;
+    }
     this.#unreachedInRow += 1;
     if (this.#unreachedInRow >= notifierLimits.ailingAttempts) this.#isAiling = true;
   }

@@ -125,10 +125,10 @@ describe('incidents: failing receivers', () => {
     await until('the mail', () => smtp.mails.length === 1);
     expect(await kept()).toEqual([`failing ${a} begun`]);
     expect((await details())[0]).toMatch(
-      /^calls to http:\/\/127\.0\.0\.1:17901 fail: connect ECONNREFUSED 127\.0\.0\.1:17901; 7 in a row since \S+Z, of order\.close and 1 more; 2 jobs wait$/,
+      /^calls to http:\/\/127\.0\.0\.1:17901 fail: connection refused \(connect ECONNREFUSED 127\.0\.0\.1:17901\); 7 in a row since \S+Z, of order\.close and 1 more; 2 jobs wait$/,
     );
     const text = smtp.mails[0]?.parsed.text ?? '';
-    expect(smtp.mails[0]?.parsed.subject).toMatch(/^dq: calls to http:\/\/127\.0\.0\.1:17901 fail: connect /);
+    expect(smtp.mails[0]?.parsed.subject).toMatch(/^dq: calls to http:\/\/127\.0\.0\.1:17901 fail: connection refused /);
     for (const command of ['dq explain', 'dq topic test', 'dq topic pause'])
       expect(text).toContain(`\n  ${command} order.close `);
     expect(text).toContain('In the console: https://dq.x.org/topics/order.close\n');
@@ -324,7 +324,7 @@ describe('incidents: many receivers', () => {
     expect(await kept()).toHaveLength(failingIncidentsMax + 1);
     expect(await kept()).toContain('failing  begun');
     expect((await details()).at(-1)).toMatch(
-      /^calls to 10 more receivers fail, the first to http:\/\/127\.0\.0\.1:\d+: connect ECONNREFUSED /,
+      /^calls to 10 more receivers fail, the first to http:\/\/127\.0\.0\.1:\d+: connection refused \(connect ECONNREFUSED /,
     );
     for (const n of origins.keys()) judge(n, `t${n}`, success);
     await quiet();

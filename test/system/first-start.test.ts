@@ -57,7 +57,7 @@ async function expectNoJobs(daemon: Daemon, words: RegExp): Promise<void> {
   expect(await dq('topic', 'add', 'pulled', '--pull')).toMatchObject({ code: 0 });
   const explained = await dq('explain', 't');
   expect(explained.stdout + explained.stderr).toMatch(words);
-  expect(explained.stdout).not.toContain('no job of the topic is ready');
+  expect(explained.stdout).not.toContain('no job waits for a call');
   const { adminToken } = JSON.parse(readFileSync(join(daemon.dataDir, 'run/dq.json'), 'utf8'));
   const store = await fetch(`${daemon.url}/v1/store`, { headers: { authorization: `Bearer ${adminToken}` } });
   expect(await store.json()).toMatchObject({

@@ -90,7 +90,7 @@ function startMany(capacity: Capacity, name: string, count: number): void {
 }
 type Judged = Parameters<Capacity['judged']>;
 /** A call ends. */
-function end(capacity: Capacity, call: Judged[0], ...how: [Judged[1], Judged[2], Judged[3]?]) {
+function end(capacity: Capacity, call: Judged[0], ...how: [Judged[1], Judged[2], Judged[3]?, Judged[4]?]) {
   capacity.released(call);
   return capacity.judged(call, ...how);
 }
@@ -384,14 +384,29 @@ describe('explain', () => {
     expect([ask(capacity).topics.get('t1')?.room, codes(capacity, 't1')]).toEqual([1, []]);
   });
 
-  it('names an ailing topic and its origin', () => {
-    const capacity = capacityOf(one({}));
-    outage(capacity);
-    expect(capacity.explain('t')).toMatchObject([
-      { code: 'ailing', values: { attemptsInRow: notifierLimits.ailingAttempts, running: 0 } },
-      { code: 'origin_ailing', values: { origin: 'http://127.0.0.1', topics: 1 } },
-    ]);
-  });
+  it.each([
+    ['connect', 'ECONNREFUSED 127.0.0.1:80', 'connection refused (ECONNREFUSED 127.0.0.1:80)'],
+    ['dns', 'ENOTFOUND shop.invalid', 'no address for the host name (ENOTFOUND shop.invalid)'],
+    ['tls', 'certificate has expired', 'no TLS connection (certificate has expired)'],
+    ['timeout', 'no whole reply within 3s', 'no whole reply within 3s'],
+  ] as const)(
+    'names an ailing topic and its origin, since when, and what its calls said: %s',
+    (reason, detail, words) => {
+      fakeTime();
+      const capacity = capacityOf(one({}));
+      const [first, ...others] = Array.from({ length: notifierLimits.ailingAttempts }, () => detail);
+      end(capacity, start(capacity), reason, null, null, first);
+      vi.advanceTimersByTime(90_000);
+      for (const said of others) end(capacity, start(capacity), reason, null, null, said);
+      const [topic, origin] = capacity.explain('t');
+      expect([topic, origin]).toMatchObject([
+        { code: 'ailing', values: { attemptsInRow: notifierLimits.ailingAttempts, running: 0, why: words } },
+        { code: 'origin_ailing', values: { origin: 'http://127.0.0.1', topics: 1, forMs: 90_000 } },
+      ]);
+      expect(topic?.message).toContain(`did not reach the receiver: ${words}; `);
+      expect(origin?.message).toContain(`http://127.0.0.1 has given no reply in time for 1m30s: ${words}; `);
+    },
+  );
 
   it('ramps after an outage: a tenth, doubled after each second in which most attempts reach the receiver', () => {
     fakeTime();

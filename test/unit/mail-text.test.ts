@@ -31,7 +31,7 @@ describe('the mail about dead jobs', () => {
   it('begins with how many died since when, of what, and how many wait', () => {
     const exhausted = { reason: 'attempts_exhausted', failures: 9, attempt: failed } as const;
     const since = '2030-01-31T00:00:00.000Z';
-    const connect = 'connect ECONNREFUSED 127.0.0.1:17901';
+    const connect = 'connection refused (connect ECONNREFUSED 127.0.0.1:17901)';
     expect(textOf(died(112, exhausted), 32)[0]).toBe(
       `112 jobs died since ${since}, all: ${connect}; 32 still waiting`,
     );

@@ -21,7 +21,7 @@ describe('the cause of dead letters', () => {
     failure: refused,
   } satisfies TopicAttentionJson;
   it.each([
-    [{ count: 1, reason: 'dead_rule', lastReason: 'dead_rule', status: 200 }, ', 1 of them: dead_rule (status 200)'],
+    [{ count: 1, reason: 'dead_rule', lastReason: 'dead_rule', status: 200 }, ', 1 of them: deadIf true (status 200)'],
     [{ count: 2, reason: 'attempts_exhausted', lastReason: 'status', status: 500 }, ': status 500'],
     [{ count: 2, reason: 'expired', lastReason: null, status: null }, ': expired'],
     [null, ''],

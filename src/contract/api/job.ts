@@ -88,8 +88,8 @@ export type AttemptJson = JsonOf<typeof Attempt>;
 export const CapacityReason = closed(
   {
     code: Type.Enum([...capacityCodes], { description: 'why; stable' }),
-    message: text('what holds the jobs', 'no job of the topic is ready: 3 delayed, 0 reserved, 1 dead'),
-    remedy: text('what to do', 'delayed jobs become ready when they are due'),
+    message: text('what holds the jobs', 'no job waits for a call: 3 delayed, 0 running, 1 dead'),
+    remedy: text('what to do', 'a delayed job is called when it is due'),
     values: Type.Record(Type.String(), Type.Union([Type.Number(), Type.String()]), {
       description: 'numbers and names of the message',
       examples: [{ delayed: 3 }],

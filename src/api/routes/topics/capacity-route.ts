@@ -142,8 +142,12 @@ function reasonsOf(
     const { delayed, reserved, dead } = states;
     reasons.push({
       code: 'no_ready_job',
-      message: `no job of the topic is ready: ${delayed} delayed, ${reserved} reserved, ${dead} dead`,
-      remedy: 'delayed jobs become ready when they are due; requeue dead jobs with dq dead requeue',
+      message: hasJobs(states)
+        ? `no job waits for a call: ${delayed} delayed, ${reserved} running, ${dead} dead`
+        : 'the topic has no jobs',
+      remedy: hasJobs(states)
+        ? 'a delayed job is called when it is due, or now by dq run; dead letters after dq dead requeue'
+        : 'dq push pushes one',
       values: { delayed, reserved, dead },
     });
   }

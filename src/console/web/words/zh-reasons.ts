@@ -32,7 +32,8 @@ export const zhReasons = {
   reason_no_free_slot:
     '已用 {used}/{slots} 个槽位，最后 {kept} 个留给最近成功且没有调用的 {keptTopics} 个主题',
   remedy_no_free_slot: '提高 notifier.slots 或 notifier.workers',
-  reason_ailing: '连续 {attemptsInRow} 次尝试没有到达接收方。dq 只探测，正在进行的调用有 {running} 个',
+  reason_ailing:
+    '连续 {attemptsInRow} 次尝试没有到达接收方[：{why}]。dq 只探测，正在进行的调用有 {running} 个',
   remedy_ailing: '成功一次即解除。可做一次测试调用',
   reason_ramping: '接收方在故障后恢复应答，主题暂时只用 {limit}/{calls} 个并发调用，正在进行 {running} 个',
   remedy_ramping: '请等待。一秒内多数调用到达接收方，限额就加倍',
@@ -41,8 +42,8 @@ export const zhReasons = {
   reason_slow_calls: '有调用超过 {patience}，此主题的新调用只做探测，正在进行的调用有 {running} 个',
   remedy_slow_calls: '成功或快速应答一次即解除。请检查接收方为何挂起',
   reason_origin_ailing:
-    '{origin} 没有应答。所有主题合计最多同时探测 {probesMax} 个，正在进行的探测有 {probes} 个',
-  remedy_origin_ailing: '恢复回调地址的服务器或消息代理，应答一次即解除',
+    '{origin} 没有及时应答，已有 {for}[：{why}]。所有主题合计最多同时探测 {probesMax} 个，正在进行的探测有 {probes} 个',
+  remedy_origin_ailing: '恢复回调地址的服务器或消息代理，或改正地址。应答一次即解除，可做一次测试调用',
   reason_lookup_queued: '主机名 {host} 的解析在排队',
   remedy_lookup_queued: '检查本机的 DNS 服务器：挂起的解析会拖延其他解析',
   reason_isolation: '一个可能使通知进程崩溃的任务正在单独投递，其他任务等它结束',
@@ -64,7 +65,7 @@ export const zhReasons = {
   remedy_no_deliveries: '停止 dq，去掉 --no-deliveries 再启动',
   reason_draining: '此通知进程即将退出，正在进行 {running} 个调用',
   remedy_draining: '请等待后继进程，或启动 dq',
-  reason_no_ready_job: '主题没有待投递的任务：{delayed} 个延迟中，{reserved} 个投递中，{dead} 个死信',
+  reason_no_ready_job: '没有任务在等待调用：{delayed} 个延迟中，{reserved} 个投递中，{dead} 个死信',
   remedy_no_ready_job: '延迟的任务到期后投递，死信可重新投递',
   reason_not_promoted: '任务 {id} 已到期 {late}，dq-timer（profile: small 时为 dq-upkeep）尚未处理',
   remedy_not_promoted: '进程页显示该进程',
