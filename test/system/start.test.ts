@@ -2,7 +2,7 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { runDirOf, writeMasterRecord } from '../../src/master/data/run-record.ts';
@@ -299,16 +299,55 @@ describe('a daemon that runs', async () => {
   });
 });
 
-it('status: a daemon that ends during the question does not run', async () => {
+/** What status says of a master that answers so. */
+async function statusOf(answer: (socket: Socket, server: Server) => void) {
   const dataDir = testDirectory();
   mkdirSync(runDirOf(dataDir));
   const controlSocket = join(runDirOf(dataDir), 'control.sock');
   writeMasterRecord(dataDir, { pid: process.pid, startedAt: 1, controlSocket });
+  const server = createServer((socket) => answer(socket, server));
+  onTestFinished(() => void server.close());
+  await once(server.listen(controlSocket), 'listening');
+  return await runDq(['status', '--data-dir', dataDir]);
+}
+
+it('status: a daemon that ends during the question does not run', async () => {
   // As a master that ends: it removes its socket and leaves the question unread.
-  const server = createServer((socket) => {
+  const { code } = await statusOf((socket, server) => {
     server.close();
     socket.destroy();
   });
-  await once(server.listen(controlSocket), 'listening');
-  expect((await runDq(['status', '--data-dir', dataDir])).code).toBe(3);
+  expect(code).toBe(3);
 });
+
+it.each([
+  [[], 'dq-server has died'],
+  [[{ title: 'dq-server-0', role: 'server', state: 'starting' }], 'dq-server-0 starts again'],
+])(
+  'status: without a server that listens dq is not ready, and the line says why: %j',
+  async (servers, why) => {
+    const timer = { title: 'dq-timer-0', role: 'timer', state: 'ready' };
+    const processes = [timer, ...servers].map((one) => ({
+      ...{
+        pid: 1,
+        version: '1',
+        generation: 1,
+        startedAt: 1,
+        restarts: 1,
+        inFlight: 0,
+        rssBytes: 1,
+        cpuPercent: 0,
+      },
+      ...{ pssBytes: null, ...one },
+    }));
+    const { code, stderr } = await statusOf((socket) => {
+      const daemon = { version: '1', state: 'ready', startedAt: 1, url: null, console: null, dataDir: '/d' };
+      const rest = { compat: {}, durability: null, leadership: null, noDeliveries: false, processes };
+      const answer = `${JSON.stringify({ status: { ...daemon, ...rest } })}\n{"done":true,"exit":0}\n`;
+      socket.once('data', () => socket.end(answer));
+    });
+    expect(code).toBe(0);
+    expect(stderr).toMatch(/^dq 1: not ready, up /);
+    expect(stderr).toContain(`\nnot ready: no server listens: ${why}; the error log has the cause\n`);
+  },
+);

@@ -105,7 +105,7 @@ async function moveOf(dataDir: string): Promise<string | null> {
 
 /** The processes, and whether the daemon is ready. */
 interface Status extends DaemonStatus {
-  /** reason of a failing /readyz; null = ready, starting or draining */
+  /** reason of a failing /readyz, or why no server listens; null = ready, starting or draining */
   readonly notReady: string | null;
   /** of /readyz: dangerous settings, stores that are not in force */
   readonly warnings: readonly string[];
@@ -118,11 +118,17 @@ async function ask(flags: StatusFlags): Promise<Status> {
   const found = (await answerOf(flags)) ?? (await answerOf(flags));
   if (found === undefined) throw new Exit('failed', 'the daemon did not answer');
   const { status } = found;
-  const asks = status.state === 'ready' && status.url !== null;
-  const { why, warnings } = asks
-    ? await readinessOf(status.url, dataDirOf(flags, process.env))
-    : { why: null, warnings: [] };
+  if (status.state !== 'ready') return { ...status, notReady: null, warnings: [] };
+  if (status.url === null) return { ...status, notReady: whyNoServer(status), warnings: [] };
+  const { why, warnings } = await readinessOf(status.url, dataDirOf(flags, process.env));
   return { ...status, notReady: why, warnings };
+}
+
+/** Of a daemon that was ready: its servers have died, and the master starts them again. */
+function whyNoServer({ processes }: DaemonStatus): string {
+  const starting = processes.find(({ role, state }) => role === 'server' && state === 'starting');
+  const now = starting === undefined ? 'dq-server has died' : `${starting.title} starts again`;
+  return `no server listens: ${now}; the error log has the cause`;
 }
 
 async function answerOf(flags: StatusFlags) {
