@@ -43,6 +43,16 @@ export interface EndpointPart {
   readonly longestMs: number;
 }
 
+/** A job whose attempt has failed, and that gets another one. What became of it since then its store knows.
+ *  JSON. */
+export interface RetriedJob {
+  readonly id: string;
+  /** when it was first due; of one whose first attempt was another notifier's, when it was pushed; epoch ms */
+  readonly since: number;
+  /** when its next attempt is due, epoch ms */
+  readonly nextAt: number;
+}
+
 /** What a notifier knows about the calls of a topic. JSON. */
 export interface TopicFailures
   extends Pick<EndpointPart, 'delivered' | 'failed' | 'lastSuccessAt' | 'lastReason'> {
@@ -63,6 +73,8 @@ export interface TopicFailures
   readonly unansweredInRow: number;
   /** of the newest failures, as many as decide whether a topic fails, epoch ms */
   readonly lastFailuresAt: readonly number[];
+  /** the oldest of the jobs that were retried last; absent: none */
+  readonly retried?: readonly RetriedJob[];
 }
 
 /** Of a topic that no notifier has called. */
@@ -105,8 +117,10 @@ function mergeTopic(parts: readonly TopicFailures[]): TopicFailures {
   const inRow = (part: TopicFailures) => failuresAfter(lastSuccessAt, part);
   const starts = parts.filter((part) => inRow(part) > 0).map((part) => startAfter(lastSuccessAt, part));
   const newest = parts.reduce((a, b) => (lastFailureAt(a) >= lastFailureAt(b) ? a : b));
+  const retried = oldestRetried(parts.flatMap((part) => part.retried ?? []));
   return {
     ...newest,
+    ...(retried.length > 0 && { retried }),
     delivered: sum(({ delivered }) => delivered),
     failed: sum(({ failed }) => failed),
     failuresInRow: sum(inRow),
@@ -114,6 +128,15 @@ function mergeTopic(parts: readonly TopicFailures[]): TopicFailures {
     lastSuccessAt: lastSuccessAt || null,
     since: starts.length === 0 ? null : Math.min(...starts),
   };
+}
+
+/** Jobs of a topic that are looked up for its lateness: several, because some have ended meanwhile. */
+export const retriedMax = 4;
+
+/** The first ones, each once. */
+export function oldestRetried(jobs: readonly RetriedJob[]): readonly RetriedJob[] {
+  const sorted = jobs.toSorted((a, b) => a.since - b.since || (a.id < b.id ? -1 : 1));
+  return sorted.filter(({ id }, n) => sorted.findIndex((one) => one.id === id) === n).slice(0, retriedMax);
 }
 
 /** 0: none */
@@ -132,8 +155,8 @@ function failuresAfter(successAt: number, { since, failuresInRow, lastFailuresAt
   return lastFailuresAt.filter((at) => at >= successAt).length;
 }
 
-/** Of those the first. The success, where failures between both may be unlisted: it stays, and the listed ones
- *  move. */
+/** Of those the first. The success, where failures between both may be unlisted: it stays, and the listed
+ *  ones move. */
 function startAfter(successAt: number, { since, failuresInRow, lastFailuresAt }: TopicFailures): number {
   if (since !== null && since >= successAt) return since;
   const listed = lastFailuresAt.filter((at) => at >= successAt);

@@ -307,6 +307,17 @@ export function lastAttemptOf({ attempts, failures }: Attempted): AttemptRecord 
   return attemptsBeforeRequeue(attempts, failures) < attempts.length ? (attempts.at(-1) ?? null) : null;
 }
 
+/** When the oldest attempt that is kept since the push or the last requeue was due: the job has not been
+ *  delivered since then, or for longer. */
+export function undeliveredSince({
+  attempts,
+  failures,
+  dueAt,
+}: Attempted & { readonly dueAt: number }): number {
+  const [first] = failures === 0 ? [] : attempts.slice(attemptsBeforeRequeue(attempts, failures));
+  return first?.latenessMs === undefined ? dueAt : first.startedAt - first.latenessMs;
+}
+
 /** When the first attempt since the push or the last requeue was due: a retry moves the due time of its job,
  *  and only the record of that attempt still has it. null: it is not kept. */
 export function firstDueAt({

@@ -256,6 +256,8 @@ export class Deliverer {
       settler.release(held);
       return;
     }
+    if (settlement.kind === 'retry') counted?.retried(job, call.nowMs + settlement.delayMs, call.nowMs);
+    else if (settlement.kind !== 'again') counted?.ended(job.id);
     const isSnooze = verdict.outcome === 'again';
     ctx.metrics.count('dq_attempts_total', 1, isSnooze ? 'again' : settlement.kind, reason ?? 'none');
     this.#options.facts.ended(job.topic, { attempt: attemptNumber, durationMs, reason, status, isSnooze });

@@ -9,10 +9,12 @@ import {
   endpointWindowMs,
   groupOf,
   mergeEndpoints,
+  oldestRetried,
   originOf,
+  type RetriedJob,
   type TopicFailures,
 } from '../core/endpoint.ts';
-import type { AttemptReason } from '../core/job.ts';
+import type { AttemptReason, ReservedJob } from '../core/job.ts';
 import { reaches } from '../core/token.ts';
 import type { FailingNews } from '../process/messages.ts';
 import type { Questions } from '../process/questions.ts';
@@ -45,6 +47,8 @@ export class TopicCalls {
   #lastDetail = '';
   /** the first failure after the last success */
   #failingSince: number | null = null;
+  /** a success of another job ends none of them */
+  #retried: readonly RetriedJob[];
   readonly #counts = new Uint32Array(width * notifierLimits.endpointSteps);
   /** number of the step that each part of #counts is about */
   readonly #steps: number[] = new Array(notifierLimits.endpointSteps).fill(-1);
@@ -55,6 +59,7 @@ export class TopicCalls {
     this.origin = origin;
     this.#run = run;
     this.#successBefore = before === undefined ? null : (before.#lastSuccessAt ?? before.#successBefore);
+    this.#retried = before === undefined ? [] : before.#retried;
   }
 
   get lastAt(): number {
@@ -93,6 +98,22 @@ export class TopicCalls {
     this.#count(at + (reason === null ? 0 : 1));
     this.#counts[at + 2] = Math.max(this.#counts[at + 2] ?? 0, durationMs);
     this.#count(at + 3 + groupOf(durationMs));
+  }
+
+  /** The job gets another attempt. One whose next attempt is over was another notifier's since then. */
+  retried(job: Pick<ReservedJob, 'id' | 'failures' | 'dueAt' | 'acceptedAt'>, nextAt: number, nowMs: number) {
+    const { id, failures, dueAt, acceptedAt } = job;
+    const since = failures === 0 ? dueAt : acceptedAt;
+    const known = this.#retried.find((one) => one.id === id);
+    const mine = this.#retried.filter(
+      (one) => one.id !== id && nowMs < one.nextAt + notifierLimits.retriedKeptMs,
+    );
+    this.#retried = oldestRetried([...mine, { id, since: known?.since ?? since, nextAt }]);
+  }
+
+  /** The job has ended. */
+  ended(id: string): void {
+    if (this.#retried.length > 0) this.#retried = this.#retried.filter((one) => one.id !== id);
   }
 
   part(nowMs: number, isProbing: boolean): EndpointPart {
@@ -136,6 +157,7 @@ export class TopicCalls {
       lastStatus: this.#lastStatus,
       lastDetail: this.#lastDetail,
       lastFailuresAt: this.#lastFailuresAt,
+      ...(this.#retried.length > 0 && { retried: this.#retried }),
     };
   }
 

@@ -142,8 +142,7 @@ export class FailureRows extends Agent {
         this.#isChanged = this.#topics.delete(topic);
         continue;
       }
-      for (const [run, part] of runs)
-        if (this.#isOfFormerReceiver(part)) this.#isChanged = runs.delete(run);
+      for (const [run, part] of runs) if (this.#isOfFormerReceiver(part)) this.#isChanged = runs.delete(run);
       const dead = [...runs.keys()].filter((run) => run === 0 || living.titleOf(run) === null);
       const whole = mergeFailures(dead.flatMap((run) => runs.get(run) ?? [])).get(topic);
       for (const run of dead) runs.delete(run);
@@ -181,13 +180,15 @@ function partsIn(text: string | null): readonly TopicFailures[] {
 }
 
 function isPart(read: unknown): read is TopicFailures {
-  const { topic, run, failuresInRow, unansweredInRow, lastSuccessAt, since, lastFailuresAt } = Object(read);
+  const { topic, run, failuresInRow, unansweredInRow, lastSuccessAt, since, lastFailuresAt, retried } =
+    Object(read);
   const isTime = (value: unknown) => value === null || Number.isSafeInteger(value);
   return (
     typeof topic === 'string' &&
     [run, failuresInRow, unansweredInRow].every(Number.isSafeInteger) &&
     isTime(lastSuccessAt) &&
     isTime(since) &&
+    (retried === undefined || Array.isArray(retried)) &&
     Array.isArray(lastFailuresAt) &&
     lastFailuresAt.every(Number.isSafeInteger)
   );

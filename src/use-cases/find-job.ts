@@ -1,9 +1,11 @@
-// Finds one job: by its key, live or ended, or the first one of a filter. Holds what each way in answers
+// Finds one job: by its key, live or ended, the first one of a filter, or that of a topic
+// which waits for the longest time. Holds what each way in answers
 // about a job: the members that every reply has, and the error for a missing job.
 
 import { formatInstant } from '../core/duration.ts';
+import type { RetriedJob } from '../core/endpoint.ts';
 import { DqError, invalidField } from '../core/errors.ts';
-import type { EndedJob, FoundJob, JobKey, JobSnapshot } from '../core/job.ts';
+import { type EndedJob, type FoundJob, type JobKey, type JobSnapshot, undeliveredSince } from '../core/job.ts';
 import { refusesId } from '../core/job-id.ts';
 import { topicNamePattern } from '../core/topic/fields.ts';
 import type { JobStore, SearchFilter, Store } from '../ports/job-store.ts';
@@ -84,4 +86,50 @@ export async function oldestDue(jobs: Jobs, topic: string, until: number): Promi
   ]);
   if (ready === null || delayed === null) return ready ?? delayed;
   return delayed.dueAt < ready.dueAt ? delayed : ready;
+}
+
+/** The job of a topic that waits for the longest time since its first attempt was due. */
+export interface LateJob {
+  readonly id: string;
+  /** epoch ms */
+  readonly since: number;
+  /** Others retry, too, and one of them may wait for longer: a retry moves the due time, by which the store
+   *  finds jobs, and only the attempts of a job have the first one. */
+  readonly isLeast: boolean;
+}
+
+interface Candidates {
+  readonly topic: string;
+  /** by searches of the caller */
+  readonly found: readonly (FoundJob | null)[];
+  /** by notifiers; some may have ended */
+  readonly retried: readonly RetriedJob[];
+  /** delayed and ready jobs of the topic */
+  readonly jobs: number;
+  /** Attempts of the topic have failed. */
+  readonly hasFailed: boolean;
+}
+
+/** null: none of the candidates waits, and is due or was. Reads each of them once. `now`: storage clock */
+export async function lateJob(
+  jobs: Pick<JobStore, 'get'>,
+  { topic, found, retried, jobs: all, hasFailed }: Candidates,
+  now: number,
+): Promise<LateJob | null> {
+  const known = found.filter((job) => job !== null);
+  const ids = retried.map(({ id }) => id).filter((id) => known.every((job) => job.id !== id));
+  const read = (id: string) => jobs.get({ topic, id }, 'bodiless').catch(() => null);
+  const seen = await Promise.all([
+    ...known.map(async (job) => (job.failures === 0 ? job : await read(job.id))),
+    ...ids.map(read),
+  ]);
+  const waiting = seen.filter((job) => job !== null).filter(({ state }) => state === 'ready' || state === 'delayed');
+  const dues = waiting.map((job) => ({
+    id: job.id,
+    since: 'attempts' in job ? undeliveredSince(job) : job.dueAt,
+  }));
+  const [first] = dues.filter(({ since }) => since <= now).sort((a, b) => a.since - b.since);
+  if (first === undefined) return null;
+  const mayRetry = hasFailed || waiting.some(({ failures }) => failures > 0);
+  return { ...first, isLeast: mayRetry && waiting.length < all };
 }

@@ -11,7 +11,7 @@ import { masterLimits } from '../../src/master/limits.ts';
 import { EndpointCalls } from '../../src/notifier/endpoint-calls.ts';
 import type { Questions } from '../../src/process/questions.ts';
 import { openDatabase } from '../../src/runtime/database.ts';
-import { bury } from '../support/handmade.ts';
+import { bury, failedAttempt, reserveOne } from '../support/handmade.ts';
 import { startIntake, tokenFor } from '../support/intake.ts';
 import { until } from '../support/until.ts';
 
@@ -312,6 +312,25 @@ describe('topics that need attention', () => {
     expect(job.why).toMatchObject({ code: 'at_concurrency', reasons: [full] });
   });
 
+  it('how late a topic is counts from the first attempt of its oldest waiting job, also of one that retries', async () => {
+    const topic = 'slow.one';
+    const retried = ['gone', 'retries'].map((id) => ({ id, since: 0, nextAt: at }));
+    const { dq, attention } = await startWith([[{ ...calls, topic, failed: 1, retried }]], [topic]);
+    await dq.push(topic, '1', '?id=retries&delay=0');
+    const attempt = { ...failedAttempt, startedAt: Date.now(), latenessMs: 10 * minute };
+    await dq.store.jobs.retry([{ ...(await reserveOne(dq)), delayMs: 60 * minute, attempt }]);
+    await dq.push(topic, '1', '?id=next&delay=1m');
+    await dq.api('POST', `/v1/topics/${topic}/pause`);
+    const since = new Date(attempt.startedAt - attempt.latenessMs).toISOString();
+    // Both that wait have been read.
+    expect(await attention()).toMatchObject([
+      { oldest: null, late: { id: 'retries', since, atLeast: false } },
+    ]);
+    await dq.push(topic, '1', '?id=other&delay=2m');
+    await until('the sums are made again', async () => (await attention())[0]?.states.delayed === 3);
+    expect(await attention()).toMatchObject([{ late: { id: 'retries', since, atLeast: true } }]);
+  });
+
   it('held topics, busy ones, and those that the caller may not see, hide no late one', async () => {
     const others = Array.from({ length: limits.oldestMax }, (_, n) => `other.${n}`);
     const busy = Array.from({ length: contractLimits.attentionMax }, (_, n) => `busy.${n}`);
@@ -414,7 +433,13 @@ describe('topics that need attention', () => {
 
   it('dead letters are named with the most frequent cause of those that are left, and its first death', async () => {
     // Its two last failures are of jobs that were requeued meanwhile.
-    const later = { ...calls, topic: 'dead.one', failed: 2, failuresInRow: 2, lastReason: 'connect' } as const;
+    const later = {
+      ...calls,
+      topic: 'dead.one',
+      failed: 2,
+      failuresInRow: 2,
+      lastReason: 'connect',
+    } as const;
     const { dq, attention } = await startWith([[later]], ['dead.one']);
     await bury(dq, 'dead.one', ['1', '2']);
     const { groups } = (await dq.api('GET', '/v1/dead/groups')).body;

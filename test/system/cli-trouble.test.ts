@@ -62,12 +62,12 @@ describe('dq explain TOPIC', () => {
       'refused',
       new RegExp(
         `^refused: receiver ${sink.url} fails since \\S+Z \\(3 in a row\\): connection refused \\(ECONNREFUSED 127\\.0\\.0\\.1:${sink.port}\\); ` +
-          '3 retrying, 1 not yet due; next [abc], due at \\S+Z, first due at \\S+Z; try: dq topic test refused; stop: dq topic pause refused$',
+          '3 retrying, 1 not yet due; late by at least \\w+: [abc], first due at \\S+Z; next [abc], due at \\S+Z; try: dq topic test refused; stop: dq topic pause refused$',
       ),
     );
     expect(text).not.toMatch(/no job waits for a call|notify log|last dead/);
     // The retry has moved the due time of the job, by minutes.
-    const [, next = '', first = ''] = /due at (\S+Z), first due at (\S+Z);/.exec(text) ?? [];
+    const [, first = '', next = ''] = /first due at (\S+Z); next \w, due at (\S+Z);/.exec(text) ?? [];
     expect(Date.parse(next) - Date.parse(first)).toBeGreaterThan(30_000);
     const job = await output('get', 'refused', 'a');
     expect(job).toMatch(/^first due at +\S+Z$/m);
@@ -107,7 +107,7 @@ describe('dq explain TOPIC', () => {
     await push('held', ['a', 'b']);
     await counted('held', 'ready', 2);
     const line =
-      /^held: the topic is paused; 2 ready; oldest [ab], due \d+s? ago, at \S+Z; resume: dq topic resume held$/;
+      /^held: the topic is paused; 2 ready; late by \d+s: [ab], first due at \S+Z; resume: dq topic resume held$/;
     await until('each notifier says only that', async () => {
       const [head = '', ...rest] = (await output('explain', 'held')).split('\n');
       return line.test(head) && rest.join('') === '';
@@ -123,7 +123,7 @@ describe('dq explain TOPIC', () => {
     await push('hung', ['a', 'b']);
     const text = await explained(
       'hung',
-      /^hung: receiver \S+ hangs: a call ran for longer than .*; 1 ready, 1 running; oldest b, due .*; try: dq topic test hung; stop: dq topic pause hung$/,
+      /^hung: receiver \S+ hangs: a call ran for longer than .*; 1 ready, 1 running; late by \w+: b, first due at .*; try: dq topic test hung; stop: dq topic pause hung$/,
     );
     expect(text).not.toMatch(/answer faster, or raise|probes only/);
   });

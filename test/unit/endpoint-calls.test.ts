@@ -90,6 +90,48 @@ describe('endpoint', () => {
     expect(notifierLimits.lastFailuresKept).toBeGreaterThanOrEqual(contractLimits.failingInRow);
   });
 
+  it('names the oldest jobs that retry, until they end, also where successes of others follow', () => {
+    const [a, b] = [0, 1].map(() => new TopicCalls('t', 'http://a')) as [TopicCalls, TopicCalls];
+    const merged = () =>
+      mergeFailures([a, b].map((calls) => calls.failures(start)))
+        .get('t')
+        ?.retried?.map(({ id, since }) => [id, since]);
+    const job = (id: string, failures: number) => ({
+      id,
+      failures,
+      dueAt: start + Number(id),
+      acceptedAt: start - 9,
+    });
+    for (const id of ['5', '3', '4']) a.retried(job(id, 0), start + minute, start);
+    a.judged(null, null, 1, start);
+    expect(merged()).toEqual([
+      ['3', start + 3],
+      ['4', start + 4],
+      ['5', start + 5],
+    ]);
+    // A later attempt by another notifier, which knows only when the job was pushed.
+    b.retried(job('4', 1), start + minute, start);
+    b.retried(job('6', 0), start + minute, start);
+    expect(merged()).toEqual([
+      ['4', start - 9],
+      ['3', start + 3],
+      ['5', start + 5],
+      ['6', start + 6],
+    ]);
+    for (const calls of [a, b]) calls.ended('4');
+    a.ended('3');
+    expect(merged()).toEqual([
+      ['5', start + 5],
+      ['6', start + 6],
+    ]);
+    // Its next attempt is long over: another notifier made it.
+    a.retried(job('7', 0), start + 2 * minute, start + minute + notifierLimits.retriedKeptMs);
+    expect(merged()).toEqual([
+      ['6', start + 6],
+      ['7', start + 7],
+    ]);
+  });
+
   it('asked by name, a notifier says that a topic has no failures', () => {
     const all = new EndpointCalls();
     for (const topic of ['a.well', 'b.well']) all.of(topic, 'http://a', start)?.judged(null, null, 1, start);

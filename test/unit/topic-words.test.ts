@@ -7,7 +7,7 @@ const at = '2030-01-31T08:00:00.000Z';
 const none = { delayed: 0, ready: 0, reserved: 0, dead: 0 };
 const quiet: TopicAttentionJson = {
   ...{ topic: 't', title: '', state: 'active', reasons: [], since: at, oldest: null, next: null },
-  ...{ receiver: 'http://127.0.0.1:9/', calls: null, failure: null, dead: null, states: none },
+  ...{ receiver: 'http://127.0.0.1:9/', calls: null, failure: null, dead: null, late: null, states: none },
   today: { pushed: 0, delivered: 0, retried: 0, dead: 0, expired: 0, cancelled: 0 } as never,
 };
 const refused = { reason: 'connect', status: null, detail: 'ECONNREFUSED 127.0.0.1:9' } as const;

@@ -2,13 +2,14 @@
 // judges nothing that another part knows: the notifiers count the failures, and job-why.ts says why a job
 // waits.
 // Invariant: bounded work for any number of topics, in the slices of the caller: two questions to the
-// notifiers, and two searches of a few pages for each of at most contractLimits.attentionMax topics.
+// notifiers, and two searches of a few pages and a few jobs for each of at most contractLimits.attentionMax
+// topics.
 
 import { contractLimits } from '../../contract/api/limits.ts';
 import { attentionReasons, type TopicAttentionJson } from '../../contract/api/stats.ts';
 import { formatTarget } from '../../core/broker.ts';
 import type { HeldTopic } from '../../core/capacity-reasons.ts';
-import { formatInstantOrNull } from '../../core/duration.ts';
+import { formatInstant, formatInstantOrNull } from '../../core/duration.ts';
 import { lastFailureAt, mergeFailures, notCalled, type TopicFailures } from '../../core/endpoint.ts';
 import type { FoundJob, JobState } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
@@ -24,7 +25,7 @@ import {
 import type { Questions } from '../../process/questions.ts';
 import type { RoleContext } from '../../process/role.ts';
 import { turn } from '../../runtime/time.ts';
-import { firstFound, oldestDue } from '../../use-cases/find-job.ts';
+import { firstFound, lateJob, oldestDue } from '../../use-cases/find-job.ts';
 import { useCaseLimits } from '../../use-cases/limits.ts';
 import { isFailing } from './attempt-routes.ts';
 import { whyHeld } from './held-topics.ts';
@@ -108,7 +109,7 @@ export class TopicAttention {
     const counted = mergeFailures(failuresIn(answers?.all ?? null)).get(name);
     const notifiers = answers?.notifiers ?? [];
     const isWhole = notifiers.length > 0 && notifiers.every(({ answer }) => answer !== null);
-    const failed = counted !== undefined && counted.failed + counted.failuresInRow > 0 ? counted : undefined;
+    const failed = hasFailed(counted) ? counted : undefined;
     const reasons = this.#reasonsOf(line, whyHeld(this.#role, name), failed, oldest?.dueAt);
     const failures = counted ?? (isWhole ? notCalled(name) : undefined);
     const one = { line, topic, reasons, failures };
@@ -221,6 +222,17 @@ export class TopicAttention {
         : first === 'dead_letters'
           ? (group?.firstAt ?? null)
           : (oldest?.dueAt ?? null);
+    const late = await lateJob(
+      jobs,
+      {
+        topic: line.topic,
+        found: [oldest, next],
+        retried: failures?.retried ?? [],
+        jobs: waiting(line),
+        hasFailed: today.retried > 0 || hasFailed(failures),
+      },
+      this.#role.clock.now(),
+    );
     const why = oldest === null ? null : await this.#facts.why(withoutEnd(oldest), hasManyLeases);
     return {
       topic: line.topic,
@@ -233,10 +245,11 @@ export class TopicAttention {
           ? null
           : { ...(await dueJson(jobs, oldest)), why: why.code, says: [...(why.reasons ?? [])] },
       next: next && (await dueJson(jobs, next)),
+      late: late && { id: late.id, since: formatInstant(late.since), atLeast: late.isLeast },
       receiver: topic === undefined ? null : receiverOf(topic),
       calls: failures === undefined ? null : callsOf(failures),
       failure:
-        failures === undefined || failures.failed + failures.failuresInRow === 0
+        failures === undefined || !hasFailed(failures)
           ? null
           : { reason: failures.lastReason, status: failures.lastStatus, detail: failures.lastDetail },
       dead: group === undefined ? null : deadJson(group),
@@ -268,6 +281,9 @@ const callsOf = ({ delivered, failed, failuresInRow, since }: TopicFailures) => 
   failuresInRow,
   since: formatInstantOrNull(since),
 });
+
+const hasFailed = (failures: TopicFailures | undefined): boolean =>
+  failures !== undefined && failures.failed + failures.failuresInRow > 0;
 
 const deadJson = ({ count, buryReason, lastReason, status }: DeadGroup) => ({
   count,

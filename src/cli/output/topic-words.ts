@@ -20,10 +20,10 @@ export const times = (count: number): string => (count === 1 ? 'once' : `${count
 /** Jobs that wait for their due time, their next attempt or a call. */
 export const waiting = ({ ready, delayed }: TopicAttentionJson['states']): number => ready + delayed;
 
-/** How long the oldest due job waits since its first attempt was due; null: none is due. `now`: the daemon's
- *  clock, epoch ms */
-export const lateBy = ({ oldest }: Pick<TopicAttentionJson, 'oldest'>, now: number): string | null =>
-  oldest === null ? null : wholeSeconds(now - Date.parse(oldest.firstDueAt ?? oldest.dueAt));
+/** How late the oldest waiting job is, counted from its first attempt; null: none is due. `now`: the
+ *  daemon's clock, epoch ms */
+export const lateBy = ({ late }: Pick<TopicAttentionJson, 'late'>, now: number): string | null =>
+  late == null ? null : `${late.atLeast ? 'at least ' : ''}${wholeSeconds(now - Date.parse(late.since))}`;
 
 /** The first line of dq explain without a topic; '' where the reply has another form. */
 export function troubleLine({ attention, attentionCount, topics, now }: SummaryJson): string {
@@ -44,7 +44,7 @@ function problemOf(line: TopicAttentionJson, now: number): string {
     case 'failing':
       return `${words('fails', since)}${last}`;
     case 'late':
-      return `is late by ${lateBy(line, now)}`;
+      return `is late by ${lateBy(line, now) ?? 'an unknown time'}`;
     case 'dead_letters':
       return `has ${counted(states.dead, 'dead letter')}${deathOf(line)}`;
     case 'not_pulled':
@@ -72,7 +72,7 @@ export const failureWords = (failure: FailureJson): string => excerpt(wordsOfFai
 
 /** `: status 503`, `, 3 of them: expired` */
 function deathOf({ dead, states }: TopicAttentionJson): string {
-  if (dead === null) return '';
+  if (dead == null) return '';
   const { reason, lastReason, status } = dead;
   const last = lastReason === null ? null : { reason: lastReason, status };
   return `${dead.count < states.dead ? `, ${dead.count} of them` : ''}: ${deathWords(reason, last)}`;
@@ -179,20 +179,16 @@ function countsOf(states: TopicAttentionJson['states'], delayed: CapacityJson['d
   return some.join(', ') || 'no jobs';
 }
 
+/** How late the oldest waiting job is, and which one is due next where none is due. */
 function oldestOf(attention: TopicAttentionJson, delayed: CapacityJson['delayed'], now: number): string {
-  const { oldest } = attention;
-  if (oldest !== null)
-    return `oldest ${oldest.id}, ${dueWord(oldest)} ${lateBy(attention, now)} ago, at ${shownInstant(oldest.firstDueAt ?? oldest.dueAt)}`;
-  if (delayed === null) return '';
-  const { next } = delayed;
-  const first = next.firstDueAt == null ? '' : `, first due at ${shownInstant(next.firstDueAt)}`;
-  return `next ${next.id}, due at ${shownInstant(next.dueAt)}${first}`;
-}
-
-/** A retry moves the due time; null: the first one is not kept. */
-function dueWord({ firstDueAt }: { readonly firstDueAt?: string | null | undefined }): string {
-  if (firstDueAt === undefined) return 'due';
-  return firstDueAt === null ? 'its attempt due' : 'first due';
+  const { late, oldest } = attention;
+  const next = oldest === null ? (delayed?.next ?? null) : null;
+  return [
+    late == null ? '' : `late by ${lateBy(attention, now)}: ${late.id}, first due at ${shownInstant(late.since)}`,
+    next === null ? '' : `next ${next.id}, due at ${shownInstant(next.dueAt)}`,
+  ]
+    .filter((part) => part !== '')
+    .join('; ');
 }
 
 function adviceOf(

@@ -27,6 +27,7 @@ import {
   flag,
   instant,
   instantOrNull,
+  JobId,
   type JsonOf,
   LastReason,
   Missing,
@@ -168,6 +169,17 @@ export const TopicAttention = closed(
     next: orNull(
       closed(dueJob, { title: 'NextJob' }),
       'the delayed job that is due next; null: a job is due, or none is delayed',
+    ),
+    late: orNull(
+      closed(
+        {
+          id: JobId,
+          since: instant('when its first attempt since the push or the last requeue was due'),
+          atLeast: flag('others retry, too, and one of them may wait for longer', true),
+        },
+        { title: 'LateJob' },
+      ),
+      'the waiting job that was due first, as far as dq knows: a due one, or one that retries; null: none',
     ),
     receiver: textOrNull(
       'what dq calls: the callback URL, or the target; null: clients pull the jobs, or it is not registered',

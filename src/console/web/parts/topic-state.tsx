@@ -3,7 +3,7 @@
 
 import type { CapacityReasonJson } from '../../../contract/api/job.ts';
 import type { TopicAttentionJson } from '../../../contract/api/stats.ts';
-import { summary } from '../api/session.ts';
+import { daemonNow, summary } from '../api/session.ts';
 import { duration, shortNumber } from '../format.ts';
 import { enServer } from '../words/en-server.ts';
 import { serverText, t } from '../words/words.ts';
@@ -15,6 +15,13 @@ export const waiting = ({ ready, delayed }: TopicAttentionJson['states']): numbe
 /** The parts of that sum. */
 export const waitingText = ({ ready, delayed }: TopicAttentionJson['states']): string =>
   t('waiting_how', { due: shortNumber(ready), delayed: shortNumber(delayed) });
+
+/** How late the oldest waiting job of a topic is, counted from its first attempt; null: none is due. */
+export function lateText({ late }: Pick<TopicAttentionJson, 'late'>): string | null {
+  if (late === null) return null;
+  const time = duration(daemonNow() - Date.parse(late.since));
+  return late.atLeast ? t('at_least', { time }) : time;
+}
 
 const troubles = [
   ['failing', 'dead'],

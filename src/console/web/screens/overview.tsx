@@ -6,7 +6,7 @@ import type { AlertsJson } from '../../../contract/api/alert.ts';
 import type { SeriesColumn, SeriesJson } from '../../../contract/api/series.ts';
 import type { SummaryJson, TopicAttentionJson } from '../../../contract/api/stats.ts';
 import { usePoll } from '../api/poll.ts';
-import { daemonNow, may, me, summary, topicCount } from '../api/session.ts';
+import { may, me, summary, topicCount } from '../api/session.ts';
 import { Horizon } from '../charts/horizon.tsx';
 import { Spark } from '../charts/spark.tsx';
 import {
@@ -39,7 +39,7 @@ import {
   Waiting,
 } from '../parts/parts.tsx';
 import { Time } from '../parts/time.tsx';
-import { reasonText, TopicState, waiting, waitingText } from '../parts/topic-state.tsx';
+import { lateText, reasonText, TopicState, waiting, waitingText } from '../parts/topic-state.tsx';
 import { go, href, hrefQuery } from '../router.ts';
 import { serverText, t } from '../words/words.ts';
 import {
@@ -356,25 +356,17 @@ function deathText(dead: NonNullable<TopicAttentionJson['dead']>, all: number): 
   return count < all ? t('some_of_them', { count: number(count), cause }) : cause;
 }
 
-/** Since when the oldest due job waits, or else the one that is due next, after its first attempt was due. */
-const lateSince = ({ oldest, next }: TopicAttentionJson): string | null =>
-  (oldest === null ? next?.firstDueAt : (oldest.firstDueAt ?? oldest.dueAt)) ?? null;
-
-function lateText(line: TopicAttentionJson): string | null {
-  const since = lateSince(line);
-  return since === null ? null : duration(daemonNow() - Date.parse(since));
-}
-
 /** It leads to the job. Where none is due, it says when the next one is. */
 function Late(line: TopicAttentionJson) {
-  const job = line.oldest ?? line.next;
-  if (job === null) return <>–</>;
-  const link = <a href={href('jobs', line.topic, job.id)}>{lateText(line) ?? '–'}</a>;
-  if (line.oldest !== null) return link;
+  const { topic, late, oldest, next } = line;
+  const id = late?.id ?? next?.id;
+  if (id === undefined) return <>–</>;
+  const link = <a href={href('jobs', topic, id)}>{lateText(line) ?? '–'}</a>;
+  if (oldest !== null || next === null) return link;
   return (
     <span class="two">
       {link}
-      <small class="num">{t('next_due', { time: relative(Date.parse(job.dueAt)) })}</small>
+      <small class="num">{t('next_due', { time: relative(Date.parse(next.dueAt)) })}</small>
     </span>
   );
 }

@@ -14,7 +14,7 @@ import { waitsOf } from '../backoff-waits.ts';
 import { Horizon } from '../charts/horizon.tsx';
 import { Ladder } from '../charts/ladder.tsx';
 import { targetText } from '../commands.ts';
-import { dots, duration, durationParts, number, percent, shortNumber, spoken } from '../format.ts';
+import { dots, duration, durationParts, number, percent, shortNumber, spoken, useSecond } from '../format.ts';
 import { ask } from '../parts/dialog.tsx';
 import { later } from '../parts/later.tsx';
 import {
@@ -30,7 +30,14 @@ import {
   Tiles,
   Waiting,
 } from '../parts/parts.tsx';
-import { reasonsOfTopic, reasonText, TopicState, waiting, waitingText } from '../parts/topic-state.tsx';
+import {
+  lateText,
+  reasonsOfTopic,
+  reasonText,
+  TopicState,
+  waiting,
+  waitingText,
+} from '../parts/topic-state.tsx';
 import { href, hrefQuery } from '../router.ts';
 import { t, type Word, wordParts } from '../words/words.ts';
 import { EndpointCard, RecentAttempts } from './attempts.tsx';
@@ -368,13 +375,10 @@ function tilesOf(
   ];
 }
 
-function FailingStrip({
-  attention: { calls, failure, today },
-  isHeld,
-}: {
-  attention: TopicAttentionJson;
-  isHeld: boolean;
-}) {
+function FailingStrip({ attention, isHeld }: { attention: TopicAttentionJson; isHeld: boolean }) {
+  const { calls, failure, today } = attention;
+  useSecond();
+  const time = lateText(attention);
   const ofToday = { delivered: today.delivered, failed: today.retried + today.dead };
   // A notifier that has just started has made none.
   const isCounted = calls !== null && calls.delivered + calls.failed > 0;
@@ -391,7 +395,8 @@ function FailingStrip({
       {failure?.reason == null
         ? ''
         : t('failing_strip_reason', { reason: reasonName(failure.reason, failure.status) })}
-      {t('full_stop')} {t(isHeld ? 'failing_strip_held' : 'failing_strip_text')}
+      {t('full_stop')} {t(isHeld ? 'failing_strip_held' : 'failing_strip_text')}{' '}
+      {time === null ? null : t('failing_strip_late', { time })}
     </Strip>
   );
 }

@@ -97,6 +97,7 @@ export const texts = {
   state_unreadable: ['Unreadable', '无法读取'],
   state_unknown_broker: ['Unknown broker', '消息代理未知'],
   cause_not_pulled: ['No client takes its due jobs.', '没有客户端拉取到期的任务。'],
+  at_least: ['at least {time}', '至少 {time}'],
   some_of_them: ['{count} of them: {cause}', '其中 {count} 个：{cause}'],
   cause_unreadable: ['dq cannot read its stored record.', 'dq 无法读取其存储的记录。'],
   job_delayed: ['Delayed', '延迟中'],
@@ -1367,6 +1368,7 @@ export const texts = {
   failing_strip_today: ['{percent} % of the attempts of today failed', '今日有 {percent}% 的尝试失败'],
   failing_strip_reason: [' ({reason})', '（{reason}）'],
   failing_strip_text: ['dq retries these jobs.', 'dq 会重试这些任务。'],
+  failing_strip_late: ['The oldest job is late by {time}.', '最早到期的任务延误 {time}。'],
   failing_strip_held: [
     'dq holds these jobs until you resume the topic.',
     '恢复主题之前，dq 会保留这些任务。',
