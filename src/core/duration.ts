@@ -95,6 +95,10 @@ function unreadable(text: string): string {
   return `${shown} is not a duration; write one such as ${durationExamples}, without sign or fraction`;
 }
 
+/** How late a job is: `10m20s`, `at least 10m20s`. In whole seconds, rounded down. */
+export const lateWords = (ms: number, isLeast: boolean): string =>
+  `${isLeast ? 'at least ' : ''}${formatDuration(Math.max(0, Math.floor(ms / 1_000)) * 1_000)}`;
+
 /** 5400000 → "1h30m"; the shortest text that parses back. */
 export function formatDuration(ms: number): string {
   if (ms === 0) return '0s';

@@ -5,7 +5,7 @@
 // `standby` only the instance that leads has such incidents.
 
 import { heldText } from '../core/capacity-reasons.ts';
-import { formatDuration, formatInstant } from '../core/duration.ts';
+import { formatDuration, formatInstant, lateWords } from '../core/duration.ts';
 import {
   type EndpointPart,
   lastFailureAt,
@@ -24,7 +24,7 @@ import type { AnswerOf } from '../process/questions.ts';
 import type { RoleContext } from '../process/role.ts';
 import { Agent } from '../runtime/loop.ts';
 import { monotonicNow, wallNow } from '../runtime/time.ts';
-import { oldestDue } from '../use-cases/find-job.ts';
+import { firstFound, lateJob, oldestDue } from '../use-cases/find-job.ts';
 import type { Incidents } from './alerts/incidents.ts';
 import type { FailureRows } from './failure-rows.ts';
 import { waitingIn } from './health-checker.ts';
@@ -182,7 +182,7 @@ export class TopicWatch extends Agent {
     const isLast = incidents.isOpen(others) ? 1 : 0;
     const free = upkeepLimits.failingIncidentsMax - this.#open('failing').length + isLast;
     for (const [about, some] of begun.splice(0, Math.max(0, free)))
-      await incidents.begin(failure(about), this.#detailOf(about, some), factsOf(some));
+      await incidents.begin(failure(about), await this.#detailOf(about, some), factsOf(some));
     if (begun.length > 0)
       await incidents.begin(others, manyText(begun), factsOf(begun.flatMap(([, some]) => some)));
     if (this.#isQuiet('', begun.length === 0))
@@ -329,8 +329,9 @@ export class TopicWatch extends Agent {
   }
 
   /** `failing`: those with the most failures first */
-  #detailOf(about: string, failing: readonly Failing[]): string {
-    const [{ topic, origin }] = failing as [Failing];
+  async #detailOf(about: string, failing: readonly Failing[]): Promise<string> {
+    const [first] = failing as [Failing];
+    const { topic, origin } = first;
     const sum = (get: (one: Failing) => number) => failing.reduce((total, one) => total + get(one), 0);
     const since = Math.min(...failing.map((one) => one.since ?? Number.POSITIVE_INFINITY));
     const more = failing.length > 1 ? ` and ${failing.length - 1} more` : '';
@@ -339,7 +340,22 @@ export class TopicWatch extends Agent {
     const failures = `${sum(({ failuresInRow }) => failuresInRow)} ${isWide ? 'failures' : 'in a row'}`;
     const whose = isOrigin(about) ? `, of ${topic}${more}` : '';
     const what = `${failures} since ${formatInstant(since)}${whose}`;
-    return `calls${of} to ${origin} fail: ${wordsOf(failing)}; ${what}; ${jobsText(sum(({ waiting }) => waiting))}`;
+    const waiting = jobsText(sum((one) => one.waiting));
+    return `calls${of} to ${origin} fail: ${wordsOf(failing)}; ${what}; ${waiting}${await this.#lateness(first)}`;
+  }
+
+  /** '' where none of its jobs is due or was, or that is unknown. */
+  async #lateness({ topic, retried = [], waiting }: Failing): Promise<string> {
+    const { clock, store } = this.#options;
+    const now = clock.now();
+    try {
+      const delayed = firstFound(store.jobs, { topic, state: 'delayed' });
+      const found = await Promise.all([oldestDue(store.jobs, topic, now), delayed]);
+      const late = await lateJob(store.jobs, { topic, found, retried, jobs: waiting, hasFailed: true }, now);
+      return late === null ? '' : `; ${topic} is late by ${lateWords(now - late.since, late.isLeast)}`;
+    } catch {
+      return '';
+    }
   }
 
   async #checkPaused(): Promise<void> {

@@ -89,7 +89,7 @@ export async function oldestDue(jobs: Jobs, topic: string, until: number): Promi
 }
 
 /** The job of a topic that waits for the longest time since its first attempt was due. */
-export interface LateJob {
+interface WaitingJob {
   readonly id: string;
   /** epoch ms */
   readonly since: number;
@@ -115,15 +115,19 @@ export async function lateJob(
   jobs: Pick<JobStore, 'get'>,
   { topic, found, retried, jobs: all, hasFailed }: Candidates,
   now: number,
-): Promise<LateJob | null> {
-  const known = found.filter((job) => job !== null);
-  const ids = retried.map(({ id }) => id).filter((id) => known.every((job) => job.id !== id));
-  const read = (id: string) => jobs.get({ topic, id }, 'bodiless').catch(() => null);
-  const seen = await Promise.all([
-    ...known.map(async (job) => (job.failures === 0 ? job : await read(job.id))),
-    ...ids.map(read),
-  ]);
-  const waiting = seen.filter((job) => job !== null).filter(({ state }) => state === 'ready' || state === 'delayed');
+): Promise<WaitingJob | null> {
+  const known = new Map(found.flatMap((job) => (job === null ? [] : [[job.id, job] as const])));
+  const ids = new Set([...known.keys(), ...retried.map(({ id }) => id)]);
+  const seen = await Promise.all(
+    Array.from(ids, async (id) => {
+      const job = known.get(id);
+      if (job?.failures === 0) return job;
+      return await jobs.get({ topic, id }, 'bodiless').catch(() => null);
+    }),
+  );
+  const waiting = seen
+    .filter((job) => job !== null)
+    .filter(({ state }) => state === 'ready' || state === 'delayed');
   const dues = waiting.map((job) => ({
     id: job.id,
     since: 'attempts' in job ? undeliveredSince(job) : job.dueAt,

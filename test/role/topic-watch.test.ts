@@ -125,10 +125,12 @@ describe('incidents: failing receivers', () => {
     await until('the mail', () => smtp.mails.length === 1);
     expect(await kept()).toEqual([`failing ${a} begun`]);
     expect((await details())[0]).toMatch(
-      /^calls to http:\/\/127\.0\.0\.1:17901 fail: connection refused \(connect ECONNREFUSED 127\.0\.0\.1:17901\); 7 in a row since \S+Z, of order\.close and 1 more; 2 jobs wait$/,
+      /^calls to http:\/\/127\.0\.0\.1:17901 fail: connection refused \(connect ECONNREFUSED 127\.0\.0\.1:17901\); 7 in a row since \S+Z, of order\.close and 1 more; 2 jobs wait; order\.close is late by 3m\w*$/,
     );
     const text = smtp.mails[0]?.parsed.text ?? '';
-    expect(smtp.mails[0]?.parsed.subject).toMatch(/^dq: calls to http:\/\/127\.0\.0\.1:17901 fail: connection refused /);
+    expect(smtp.mails[0]?.parsed.subject).toMatch(
+      /^dq: calls to http:\/\/127\.0\.0\.1:17901 fail: connection refused /,
+    );
     for (const command of ['dq explain', 'dq topic test', 'dq topic pause'])
       expect(text).toContain(`\n  ${command} order.close `);
     expect(text).toContain('In the console: https://dq.x.org/topics/order.close\n');

@@ -5,7 +5,7 @@ import type { CapacityReasonJson } from '../../contract/api/job.ts';
 import type { PushResultJson } from '../../contract/api/push.ts';
 import type { SummaryJson, TopicAttentionJson } from '../../contract/api/stats.ts';
 import type { CapacityJson } from '../../contract/api/topic.ts';
-import { formatDuration } from '../../core/duration.ts';
+import { formatDuration, lateWords } from '../../core/duration.ts';
 import { deathWords, failureWords as wordsOfFailure } from '../../core/job.ts';
 import { excerpt, shownInstant, words } from './output.ts';
 
@@ -23,7 +23,7 @@ export const waiting = ({ ready, delayed }: TopicAttentionJson['states']): numbe
 /** How late the oldest waiting job is, counted from its first attempt; null: none is due. `now`: the
  *  daemon's clock, epoch ms */
 export const lateBy = ({ late }: Pick<TopicAttentionJson, 'late'>, now: number): string | null =>
-  late == null ? null : `${late.atLeast ? 'at least ' : ''}${wholeSeconds(now - Date.parse(late.since))}`;
+  late == null ? null : lateWords(now - Date.parse(late.since), late.atLeast);
 
 /** The first line of dq explain without a topic; '' where the reply has another form. */
 export function troubleLine({ attention, attentionCount, topics, now }: SummaryJson): string {
