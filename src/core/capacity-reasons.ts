@@ -2,7 +2,8 @@
 //   the notifier     explain-capacity.ts: its rules of capacity.ts · notifier.ts: its own state
 //   the API          capacity-route.ts: its last ones, which no notifier knows
 // Held topics are called by no notifier, whatever its state: the API and dq doctor show their record, and
-// incidents have a sentence about each.
+// incidents have a sentence about each. Last, why a topic needs attention, and the one word for its state and
+// for its problem that the API, the console and the commands show.
 
 import type { TopicState } from './topic/topic.ts';
 
@@ -105,4 +106,42 @@ export function heldText(topic: string, state: keyof typeof howHeld, jobs: numbe
   const wait = `${jobs} job${jobs === 1 ? ' waits' : 's wait'}, none is called`;
   const command = state === 'paused' || state === 'offline' ? 'topic resume' : 'explain';
   return `${topic} ${howHeld[state]}: ${wait}; dq ${command} ${topic}`;
+}
+
+/** Why a topic needs attention. The first ones are the most urgent. */
+export const attentionReasons = [
+  'failing',
+  'unreadable',
+  'unknown_broker',
+  'late',
+  'not_pulled',
+  'dead_letters',
+  'offline',
+  'paused',
+  'not_registered',
+] as const;
+export type AttentionReason = (typeof attentionReasons)[number];
+
+interface Judged {
+  /** null: not registered, or not readable */
+  readonly state: TopicState | null;
+  readonly reasons: readonly AttentionReason[];
+}
+
+const troubles = ['failing', 'unreadable', 'unknown_broker', 'late', 'not_pulled'] as const;
+
+/** A pause, or an offline state, hides what the calls did before: an operator has acted on it. */
+export function stateWord({
+  state,
+  reasons,
+}: Judged): TopicState | (typeof troubles)[number] | 'not_registered' {
+  if (state === 'paused' || state === 'offline') return state;
+  return troubles.find((one) => reasons.includes(one)) ?? state ?? 'not_registered';
+}
+
+/** What a person has to do something about: its state, where that is a reason, or else the first reason;
+ *  undefined: nothing. */
+export function problemWord(topic: Judged): AttentionReason | undefined {
+  const word = stateWord(topic);
+  return topic.reasons.find((one) => one === word) ?? topic.reasons[0];
 }

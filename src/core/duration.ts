@@ -95,9 +95,16 @@ function unreadable(text: string): string {
   return `${shown} is not a duration; write one such as ${durationExamples}, without sign or fraction`;
 }
 
+/** Without more words, a person takes figures for those of now. */
+export const figuresNewMs = 5_000;
+
 /** How late a job is: `10m20s`, `at least 10m20s`. In whole seconds, rounded down. */
 export const lateWords = (ms: number, isLeast: boolean): string =>
   `${isLeast ? 'at least ' : ''}${formatDuration(Math.max(0, Math.floor(ms / 1_000)) * 1_000)}`;
+
+/** `figures of 12s ago`; '' of new ones */
+export const ageWords = (ms: number): string =>
+  ms >= figuresNewMs ? `figures of ${formatDuration(Math.floor(ms / 1_000) * 1_000)} ago` : '';
 
 /** 5400000 → "1h30m"; the shortest text that parses back. */
 export function formatDuration(ms: number): string {

@@ -7,6 +7,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { type Config, compatPortsOf, keyPathOf } from '../config/options.ts';
 import type { HeldTopics } from '../core/capacity-reasons.ts';
+import { ageWords } from '../core/duration.ts';
 import { messageOf } from '../core/errors.ts';
 import { type Finding, findingsOf } from '../core/finding.ts';
 import { askMaster } from '../master/control/control-client.ts';
@@ -23,8 +24,8 @@ export interface DaemonReader {
     readonly durability: string;
     readonly warnings: readonly string[];
   }>;
-  /** as in /v1/summary */
-  held(dataDir: string): Promise<HeldTopics>;
+  /** as in /v1/summary; `ageMs`: absent, they are of now */
+  held(dataDir: string): Promise<HeldTopics & { readonly ageMs?: number }>;
 }
 
 export async function checkDaemon(config: Config, reader: DaemonReader): Promise<Finding[]> {
@@ -84,7 +85,7 @@ async function statusOf(dataDir: string): Promise<DaemonStatus | null> {
 async function checkHeld(read: () => ReturnType<DaemonReader['held']>): Promise<Finding[]> {
   const finding = findingsOf('topics');
   try {
-    const { topics, jobs, most } = await read();
+    const { topics, jobs, most, ageMs = 0 } = await read();
     const others = most.filter(({ why }) => why !== 'unreadable' && why !== 'unknown_broker');
     if (topics === 0) return [finding('ok', 'held_none')];
     if (others.length === 0) return [];
@@ -92,6 +93,8 @@ async function checkHeld(read: () => ReturnType<DaemonReader['held']>): Promise<
     const named = shown.map((one) => `${one.topic} (${one.why.replaceAll('_', ' ')}, ${one.jobs} waiting)`);
     const more = topics - (most.length - others.length) - shown.length;
     if (more > 0) named.push(`and ${more} more, ${jobs} waiting in all held topics`);
+    const age = ageWords(ageMs);
+    if (age !== '') named.push(age);
     return [finding('warning', 'held_some', { topics: named.join(', ') })];
   } catch (error) {
     return [finding('unknown', 'held_unknown', { why: messageOf(error) })];

@@ -107,7 +107,7 @@ describe('dq explain TOPIC', () => {
     await push('held', ['a', 'b']);
     await counted('held', 'ready', 2);
     const line =
-      /^held: the topic is paused; 2 ready; late by \d+s: [ab], first due at \S+Z; resume: dq topic resume held$/;
+      /^held: the topic is paused \(since \S+Z or earlier\); 2 ready; late by \d+s: [ab], first due at \S+Z; resume: dq topic resume held$/;
     await until('each notifier says only that', async () => {
       const [head = '', ...rest] = (await output('explain', 'held')).split('\n');
       return line.test(head) && rest.join('') === '';
@@ -156,5 +156,5 @@ it('explain lists the topics in trouble, status ends with the first line, topic 
   expect(stderr.trimEnd().split('\n').at(-1)).toMatch(/^\d+ topics? needs? attention: /);
   const listed = await output('topic', 'ls');
   expect(listed).toMatch(/^TOPIC +STATE +WAITING +LATE +DEAD +DELAY /);
-  expect(listed).toMatch(/^lost +active +1 +- +4 /m);
+  expect(listed).toMatch(/^lost +failing +1 +- +4 /m);
 });

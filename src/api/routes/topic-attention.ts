@@ -6,9 +6,14 @@
 // topics.
 
 import { contractLimits } from '../../contract/api/limits.ts';
-import { attentionReasons, type TopicAttentionJson } from '../../contract/api/stats.ts';
+import type { TopicAttentionJson } from '../../contract/api/stats.ts';
 import { formatTarget } from '../../core/broker.ts';
-import type { HeldTopic } from '../../core/capacity-reasons.ts';
+import {
+  type AttentionReason,
+  attentionReasons,
+  type HeldTopic,
+  problemWord,
+} from '../../core/capacity-reasons.ts';
 import { formatInstant, formatInstantOrNull } from '../../core/duration.ts';
 import { lastFailureAt, mergeFailures, notCalled, type TopicFailures } from '../../core/endpoint.ts';
 import type { FoundJob, JobState } from '../../core/job.ts';
@@ -33,8 +38,6 @@ import { JobFactsReader, type ManyLeases, manyLeases, NotifierAnswers } from './
 import { dueJson } from './job-json.ts';
 import type { StatLine } from './stats-routes.ts';
 
-type Reason = (typeof attentionReasons)[number];
-
 /** One pass over the topics of a caller. */
 export interface AttentionLook {
   readonly look: (line: StatLine) => void;
@@ -48,7 +51,7 @@ export interface AttentionLook {
 interface Candidate {
   readonly line: StatLine;
   readonly topic: KnownTopic | undefined;
-  readonly reasons: readonly Reason[];
+  readonly reasons: readonly AttentionReason[];
   readonly failures: TopicFailures | undefined;
 }
 
@@ -148,7 +151,7 @@ export class TopicAttention {
     held: HeldTopic['why'] | null,
     failures: TopicFailures | undefined,
     dueAt: number | undefined,
-  ): readonly Reason[] {
+  ): readonly AttentionReason[] {
     const { today, states } = line;
     const topic = this.#role.topics.get(line.topic);
     const isPull = topic?.state === 'active' && topic.delivery === 'pull';
@@ -165,7 +168,7 @@ export class TopicAttention {
     const isCalled = failures !== undefined && failures.delivered + failures.failed > 0;
     const hasLive = waiting(line) + states.reserved > 0;
     const holds = (why: HeldTopic['why']): boolean => held === why && hasLive;
-    const applies: Readonly<Record<Reason, boolean>> = {
+    const applies: Readonly<Record<AttentionReason, boolean>> = {
       failing: isFailing({ ...known, lastFailureAt: lastAt }, now) && (hasLive || isCalled),
       late: lateMs >= this.#lateLimit(topic),
       not_pulled: isPull && lateMs >= limits.lateMs && states.reserved === 0,
@@ -204,10 +207,11 @@ export class TopicAttention {
   }
 
   async #json(
-    { line, topic, reasons, failures }: Candidate,
+    one: Candidate,
     group: DeadGroup | undefined,
     hasManyLeases?: ManyLeases,
   ): Promise<TopicAttentionJson> {
+    const { line, topic, reasons, failures } = one;
     const { today, states } = line;
     const oldest = states.ready + states.delayed === 0 ? null : await this.#oldestOf(line.topic);
     const { jobs } = this.#role.store;
@@ -215,13 +219,6 @@ export class TopicAttention {
       oldest === null && states.delayed > 0
         ? await firstFound(jobs, { topic: line.topic, state: 'delayed' }).catch(() => null)
         : null;
-    const [first] = reasons;
-    const since =
-      first === 'failing'
-        ? (failures && sinceOf(failures)) ?? null
-        : first === 'dead_letters'
-          ? (group?.firstAt ?? null)
-          : (oldest?.dueAt ?? null);
     const late = await lateJob(
       jobs,
       {
@@ -239,7 +236,7 @@ export class TopicAttention {
       title: topic?.title ?? '',
       state: topic?.state ?? null,
       reasons: [...reasons],
-      since: formatInstantOrNull(since),
+      since: formatInstantOrNull(sinceOf(one, group, oldest)),
       oldest:
         oldest === null || why === null
           ? null
@@ -292,14 +289,36 @@ const deadJson = ({ count, buryReason, lastReason, status }: DeadGroup) => ({
   status,
 });
 
-/** Where only a part of the attempts fails, no moment is its beginning. */
-const sinceOf = ({ failuresInRow, since }: TopicFailures): number | null =>
-  failuresInRow >= contractLimits.failingInRow ? since : null;
+/** Since when a topic has its problem, epoch ms; null: unknown. */
+function sinceOf(
+  { topic, reasons, failures }: Candidate,
+  group: DeadGroup | undefined,
+  oldest: FoundJob | null,
+): number | null {
+  switch (problemWord({ state: topic?.state ?? null, reasons })) {
+    case 'failing':
+      // Where only a part of the attempts fails, no moment is its beginning.
+      return failures !== undefined && failures.failuresInRow >= contractLimits.failingInRow
+        ? failures.since
+        : null;
+    case 'dead_letters':
+      return group?.firstAt ?? null;
+    case 'late':
+    case 'not_pulled':
+      return oldest?.dueAt ?? null;
+    case 'paused':
+    case 'offline':
+      return topic?.updatedAt ?? null;
+    default:
+      return null;
+  }
+}
 
 /** In the order of `attentionReasons`, then by dead letters, then by waiting jobs. */
 function byUrgency(a: Candidate, b: Candidate): number {
   const first =
-    attentionReasons.indexOf(a.reasons[0] as Reason) - attentionReasons.indexOf(b.reasons[0] as Reason);
+    attentionReasons.indexOf(a.reasons[0] as AttentionReason) -
+    attentionReasons.indexOf(b.reasons[0] as AttentionReason);
   return first || b.line.states.dead - a.line.states.dead || waiting(b.line) - waiting(a.line);
 }
 

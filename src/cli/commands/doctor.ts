@@ -40,9 +40,9 @@ export function register(program: Command): void {
 const reader: DaemonReader & MailTopicReader = {
   ready: (dataDir) => read(dataDir, 'readyz'),
   held: async (dataDir) => {
-    const { held } = await read<Partial<SummaryJson>>(dataDir, 'v1', 'summary');
+    const { held, at = '', now = '' } = await read<Partial<SummaryJson>>(dataDir, 'v1', 'summary');
     if (held === undefined) throw new Exit('failed', 'the daemon is older than this command: dq reload');
-    return held;
+    return { ...held, ageMs: Date.parse(now) - Date.parse(at) };
   },
   mailTopics: async (dataDir) => {
     const client = new ApiClient(findDaemon({ dataDir }, {}));

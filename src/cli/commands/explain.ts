@@ -56,7 +56,7 @@ async function explain(topic: string | undefined, id: string | undefined, flags:
 async function explainAll(flags: DaemonOptions): Promise<void> {
   const { json } = await ask<SummaryJson>(flags, {
     path: ['v1', 'summary'],
-    needs: ['attention', 'attentionCount', 'topics', 'now'],
+    needs: ['attention', 'attentionCount', 'topics', 'at', 'now'],
   });
   if (flags.json) return;
   const { attention, attentionCount, warnings } = json;

@@ -78,7 +78,7 @@ async function troubleOf(dataDir: string): Promise<string | null> {
   try {
     const { json } = await clientOf({ dataDir }).call<SummaryJson>({
       path: ['v1', 'summary'],
-      needs: ['attention', 'attentionCount', 'topics', 'now'],
+      needs: ['attention', 'attentionCount', 'topics', 'at', 'now'],
       signal: timeoutSignal(cliLimits.readyAskMs),
     });
     return escapeControls(troubleLine(json));

@@ -8,6 +8,7 @@ import type { StatsJson, SummaryJson } from '../../contract/api/stats.ts';
 import type { RotatedSecretJson, removeTopicSchema, TopicWithSecretJson } from '../../contract/api/topic.ts';
 import { noMail } from '../../core/alert-receiver.ts';
 import { formatTarget } from '../../core/broker.ts';
+import { type AttentionReason, stateWord } from '../../core/capacity-reasons.ts';
 import { jobStates } from '../../core/job.ts';
 import { successOf } from '../../core/rule/rule-samples.ts';
 import { judgeSamples, readRules } from '../../core/sample-replies.ts';
@@ -106,7 +107,7 @@ async function list(flags: ListFlags): Promise<void> {
   const jobs = await jobsOf(client);
   printItems(items, {
     TOPIC: 'topic',
-    STATE: 'state',
+    STATE: ({ topic, state }) => stateWord({ state, reasons: jobs.get(topic)?.reasons ?? [] }),
     WAITING: ({ topic }) => jobs.get(topic)?.waiting,
     LATE: ({ topic }) => jobs.get(topic)?.late,
     DEAD: ({ topic }) => jobs.get(topic)?.dead,
@@ -123,6 +124,7 @@ interface TopicJobs {
   readonly dead: number;
   /** null: it is not among the topics that need attention, or no job of it is due */
   readonly late: string | null;
+  readonly reasons: readonly AttentionReason[];
 }
 
 /** By topic. Empty where the store does not answer: the list of topics needs no store. */
@@ -135,14 +137,14 @@ async function jobsOf(client: ApiClient): Promise<ReadonlyMap<string, TopicJobs>
     client.call<StatsJson>({ path: ['v1', 'stats'], needs: ['topics'] }).catch(unlessFailed),
     client.call<SummaryJson>({ path: ['v1', 'summary'], needs: ['attention'] }).catch(unlessFailed),
   ]);
-  const late = new Map(
-    summary?.json.attention.map((line) => [line.topic, lateBy(line, Date.parse(summary.json.now))]),
-  );
+  const now = Date.parse(summary?.json.now ?? '');
+  const lines = new Map(summary?.json.attention.map((line) => [line.topic, line]));
   return new Map(
-    stats?.json.topics.map(({ topic, states }) => [
-      topic,
-      { waiting: waiting(states), dead: states.dead, late: late.get(topic) ?? null },
-    ]),
+    stats?.json.topics.map(({ topic, states }) => {
+      const line = lines.get(topic);
+      const late = line === undefined ? null : lateBy(line, now);
+      return [topic, { waiting: waiting(states), dead: states.dead, late, reasons: line?.reasons ?? [] }];
+    }),
   );
 }
 

@@ -5,7 +5,8 @@ import type { CapacityReasonJson } from '../../contract/api/job.ts';
 import type { PushResultJson } from '../../contract/api/push.ts';
 import type { SummaryJson, TopicAttentionJson } from '../../contract/api/stats.ts';
 import type { CapacityJson } from '../../contract/api/topic.ts';
-import { formatDuration, lateWords } from '../../core/duration.ts';
+import { type AttentionReason, problemWord } from '../../core/capacity-reasons.ts';
+import { ageWords, formatDuration, lateWords } from '../../core/duration.ts';
 import { deathWords, failureWords as wordsOfFailure } from '../../core/job.ts';
 import { excerpt, shownInstant, words } from './output.ts';
 
@@ -26,12 +27,14 @@ export const lateBy = ({ late }: Pick<TopicAttentionJson, 'late'>, now: number):
   late == null ? null : lateWords(now - Date.parse(late.since), late.atLeast);
 
 /** The first line of dq explain without a topic; '' where the reply has another form. */
-export function troubleLine({ attention, attentionCount, topics, now }: SummaryJson): string {
+export function troubleLine({ attention, attentionCount, topics, at, now }: SummaryJson): string {
   const [worst] = attention;
   const all = topics.active + topics.paused + topics.offline;
-  if (worst === undefined) return `no topic needs attention (${counted(all, 'topic')} registered)`;
+  const age = ageWords(Date.parse(now) - Date.parse(at));
+  const old = age === '' ? '' : `; ${age}`;
+  if (worst === undefined) return `no topic needs attention (${counted(all, 'topic')} registered)${old}`;
   const need = attentionCount === 1 ? 'needs' : 'need';
-  return `${counted(attentionCount, 'topic')} ${need} attention: ${worst.topic} ${problemOf(worst, Date.parse(now))}${attentionCount > 1 ? ' …' : ''}; dq explain ${worst.topic}`;
+  return `${counted(attentionCount, 'topic')} ${need} attention: ${worst.topic} ${problemOf(worst, Date.parse(now))}${attentionCount > 1 ? ' …' : ''}; dq explain ${worst.topic}${old}`;
 }
 
 const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
@@ -40,7 +43,8 @@ function problemOf(line: TopicAttentionJson, now: number): string {
   const { failure, states } = line;
   const since = line.since === null ? '' : `since ${shownInstant(line.since)}`;
   const last = failure === null ? '' : `: ${failureWords(failure)}`;
-  switch (line.reasons[0]) {
+  const problem = problemWord(line);
+  switch (problem) {
     case 'failing':
       return `${words('fails', since)}${last}`;
     case 'late':
@@ -50,7 +54,7 @@ function problemOf(line: TopicAttentionJson, now: number): string {
     case 'not_pulled':
       return `has due jobs and no client that pulls: late by ${lateBy(line, now)}`;
     default:
-      return `${held[line.reasons[0] ?? ''] ?? `is ${line.reasons[0]}`} and holds ${counted(waiting(states), 'job')}`;
+      return `${words(held[problem ?? ''] ?? `is ${problem}`, since && `(${since} or earlier)`)} and holds ${counted(waiting(states), 'job')}`;
   }
 }
 
@@ -64,7 +68,7 @@ export type HeldReason = NonNullable<PushResultJson['held']>;
 
 /** Where dq accepts a job that it does not call. */
 export const heldWarning = (topic: string, why: HeldReason): string =>
-  `topic ${topic} ${held[why] ?? `is ${why}`}, so dq holds its jobs; ${remedyFor(topic, [why])}`;
+  `topic ${topic} ${held[why] ?? `is ${why}`}, so dq holds its jobs; ${remedyFor(topic, why)}`;
 
 type FailureJson = NonNullable<TopicAttentionJson['failure']>;
 
@@ -81,19 +85,19 @@ function deathOf({ dead, states }: TopicAttentionJson): string {
 /** What the first reason of a topic is about, for a list: what the calls said, of what jobs died, or what
  *  holds the oldest one. */
 export function causeOf(line: TopicAttentionJson): string {
-  const { reasons, failure, oldest } = line;
+  const { failure, oldest } = line;
   const died = deathOf(line).replace(/^[:,] /, '');
   const failed = failure === null ? '' : failureWords(failure);
-  if (reasons[0] === 'dead_letters') return died;
+  if (problemWord(line) === 'dead_letters') return died;
   return failed || excerpt(oldest?.says[0]?.message ?? '', detailMax) || died;
 }
 
 /** What to press, for a list of topics. */
-export const commandOf = ({ topic, reasons }: TopicAttentionJson): string => remedyFor(topic, reasons);
+export const commandOf = (line: TopicAttentionJson): string => remedyFor(line.topic, problemWord(line));
 
-function remedyFor(topic: string, reasons: TopicAttentionJson['reasons']): string {
-  if (reasons.includes('paused') || reasons.includes('offline')) return `dq topic resume ${topic}`;
-  return reasons[0] === 'dead_letters' ? `dq dead groups ${topic}` : `dq explain ${topic}`;
+function remedyFor(topic: string, problem: AttentionReason | undefined): string {
+  if (problem === 'paused' || problem === 'offline') return `dq topic resume ${topic}`;
+  return problem === 'dead_letters' ? `dq dead groups ${topic}` : `dq explain ${topic}`;
 }
 
 /** Reasons that hold all jobs of a topic, whatever its receiver does. The first match counts. */
@@ -128,11 +132,16 @@ export function topicLine(
       told: held ? [held.code] : [],
     };
   const isUnknown = attention.state === null && found('unreadable_topic') === undefined;
+  const isPaused = ['paused', 'offline'].includes(problemWord(attention) ?? '');
+  const since =
+    isPaused && attention.since !== null ? ` (since ${shownInstant(attention.since)} or earlier)` : '';
   const hangs = found('slow_calls');
   const parts = [
     isUnknown
       ? 'not registered: dq holds its jobs'
-      : (held?.message ?? receiverWords(attention, hangs?.message)),
+      : held === undefined
+        ? receiverWords(attention, hangs?.message)
+        : `${held.message}${held.code === attention.state ? since : ''}`,
     countsOf(attention.states, delayed),
     oldestOf(attention, delayed, now),
     adviceOf(attention, { isUnknown, isHeld: held !== undefined, hangs: hangs !== undefined }),
@@ -184,7 +193,9 @@ function oldestOf(attention: TopicAttentionJson, delayed: CapacityJson['delayed'
   const { late, oldest } = attention;
   const next = oldest === null ? (delayed?.next ?? null) : null;
   return [
-    late == null ? '' : `late by ${lateBy(attention, now)}: ${late.id}, first due at ${shownInstant(late.since)}`,
+    late == null
+      ? ''
+      : `late by ${lateBy(attention, now)}: ${late.id}, first due at ${shownInstant(late.since)}`,
     next === null ? '' : `next ${next.id}, due at ${shownInstant(next.dueAt)}`,
   ]
     .filter((part) => part !== '')

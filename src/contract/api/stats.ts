@@ -1,7 +1,7 @@
 // Counters, stored jobs, waiting jobs by due time, and the summary of an instance.
 
 import { Type } from 'typebox';
-import { heldReasons } from '../../core/capacity-reasons.ts';
+import { attentionReasons, heldReasons } from '../../core/capacity-reasons.ts';
 import { incidentKinds } from '../../core/incident.ts';
 import { jobStates } from '../../core/job.ts';
 import { whyCodes } from '../../core/job-why.ts';
@@ -20,8 +20,8 @@ import {
   count,
   countedAt,
   countOrNull,
-  deadTimes,
   DeadReason,
+  deadTimes,
   dueJob,
   each,
   flag,
@@ -131,19 +131,6 @@ export const horizonSchema = {
 };
 export type HorizonJson = ReplyOf<typeof horizonSchema>;
 
-/** The first ones are the most urgent. */
-export const attentionReasons = [
-  'failing',
-  'unreadable',
-  'unknown_broker',
-  'late',
-  'not_pulled',
-  'dead_letters',
-  'offline',
-  'paused',
-  'not_registered',
-] as const;
-
 const OldestJob = closed(
   {
     ...dueJob,
@@ -163,7 +150,7 @@ export const TopicAttention = closed(
       examples: [['dead_letters']],
     }),
     since: instantOrNull(
-      'since when, by the first of the reasons: failing: the first failure after the last success, while each attempt fails; dead_letters: the first death of the most frequent cause; others: the due time of the oldest job; null: unknown',
+      'since when, of paused or offline while it holds jobs, else of the first reason: failing: the first failure after the last success, while each attempt fails · dead_letters: the first death of the most frequent cause · late, not_pulled: the due time of the oldest job · paused, offline: the last change of the topic, which was so then, or before; others: null',
     ),
     oldest: orNull(OldestJob, 'the due job that waits for the longest time; null: none is due'),
     next: orNull(

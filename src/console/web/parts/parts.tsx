@@ -183,7 +183,7 @@ export function Card({
         <header>
           <div>
             <h2>{title}</h2>
-            {note === undefined ? null : <span class="note">{['\u2002', note]}</span>}
+            {note === undefined || note === '' ? null : <span class="note">{['\u2002', note]}</span>}
           </div>
           {end === undefined ? null : <span class="end">{end}</span>}
         </header>

@@ -3,6 +3,7 @@
 
 import type { CapacityReasonJson } from '../../../contract/api/job.ts';
 import type { TopicAttentionJson } from '../../../contract/api/stats.ts';
+import { stateWord } from '../../../core/capacity-reasons.ts';
 import { daemonNow, summary } from '../api/session.ts';
 import { duration, shortNumber } from '../format.ts';
 import { enServer } from '../words/en-server.ts';
@@ -23,24 +24,25 @@ export function lateText({ late }: Pick<TopicAttentionJson, 'late'>): string | n
   return late.atLeast ? t('at_least', { time }) : time;
 }
 
-const troubles = [
-  ['failing', 'dead'],
-  ['unreadable', 'dead'],
-  ['unknown_broker', 'dead'],
-  ['late', 'retry'],
-  ['not_pulled', 'retry'],
-] as const satisfies readonly (readonly [TopicAttentionJson['reasons'][number], Colour])[];
+const stateColours: Readonly<Record<ReturnType<typeof stateWord>, Colour>> = {
+  failing: 'dead',
+  unreadable: 'dead',
+  unknown_broker: 'dead',
+  late: 'retry',
+  not_pulled: 'retry',
+  paused: 'retry',
+  active: 'done',
+  offline: 'quiet',
+  not_registered: 'quiet',
+};
 
 /** What the daemon says about a topic: every page shows the same. `state` null: not registered */
-export function TopicState({ state, reasons }: Pick<TopicAttentionJson, 'state' | 'reasons'>) {
-  if (state === 'paused') return <Pill colour="retry">{t('state_paused')}</Pill>;
-  const [trouble, colour] = troubles.find(([one]) => reasons.includes(one)) ?? [];
-  if (state !== 'offline' && trouble !== undefined)
-    return <Pill colour={colour}>{t(`state_${trouble}`)}</Pill>;
-  if (state === 'active') return <Pill colour="done">{t('state_active')}</Pill>;
+export function TopicState(topic: Pick<TopicAttentionJson, 'state' | 'reasons'>) {
+  const word = stateWord(topic);
+  const colour = stateColours[word];
   return (
-    <Pill colour="quiet" ring>
-      {t(`state_${state ?? 'not_registered'}`)}
+    <Pill colour={colour} ring={colour === 'quiet'}>
+      {t(`state_${word}`)}
     </Pill>
   );
 }

@@ -5,6 +5,8 @@ import { useEffect, useState } from 'preact/hooks';
 import type { AlertsJson } from '../../../contract/api/alert.ts';
 import type { SeriesColumn, SeriesJson } from '../../../contract/api/series.ts';
 import type { SummaryJson, TopicAttentionJson } from '../../../contract/api/stats.ts';
+import { problemWord } from '../../../core/capacity-reasons.ts';
+import { figuresNewMs } from '../../../core/duration.ts';
 import { usePoll } from '../api/poll.ts';
 import { may, me, summary, topicCount } from '../api/session.ts';
 import { Horizon } from '../charts/horizon.tsx';
@@ -231,14 +233,18 @@ function tilesOfToday(data: SummaryJson): readonly TileFacts[] {
 const troublesShown = 5;
 
 function Troubles(data: SummaryJson) {
-  const { attention, attentionCount } = data;
+  const { attention, attentionCount, at, now } = data;
+  const ageMs = Date.parse(now) - Date.parse(at);
   const [isWhole, setWhole] = useState(false);
   useSecond();
   const lines = isWhole ? attention : attention.slice(0, troublesShown);
   return (
     <Card
       title={t('attention')}
-      note={attentionCount === 0 ? undefined : number(attentionCount)}
+      note={dots(
+        attentionCount > 0 && number(attentionCount),
+        ageMs >= figuresNewMs && t('figures_of', { time: duration(ageMs) }),
+      )}
       end={
         <a class="btn plain s" href={href('topics')}>
           {t('all_topics', { count: number(topicCount(data)) })}
@@ -288,7 +294,7 @@ function Troubles(data: SummaryJson) {
             head: t('since'),
             look: 'nowrap',
             isNamed: true,
-            cell: ({ since }) => (since === null ? '–' : <Time at={since} text={relative} />),
+            cell: Since,
           },
           waiting: {
             head: t('jobs_wait'),
@@ -329,13 +335,25 @@ function Troubles(data: SummaryJson) {
   );
 }
 
+/** Of a held topic dq knows the last change of its record. */
+function Since(line: TopicAttentionJson) {
+  const { since } = line;
+  if (since === null) return <>–</>;
+  const first = problemWord(line);
+  const isLeast = first === 'paused' || first === 'offline';
+  const text = (at: number) => (isLeast ? t('at_least', { time: relative(at) }) : relative(at));
+  return <Time at={since} text={text} />;
+}
+
 function Trouble(line: TopicAttentionJson) {
-  if (line.reasons[0] === 'dead_letters') return <Pill colour="dead">{t('dead_letters')}</Pill>;
+  if (problemWord(line) === 'dead_letters') return <Pill colour="dead">{t('dead_letters')}</Pill>;
   return <TopicState {...line} />;
 }
 
 /** What the last failure said, what the notifiers say about the oldest job, or of what jobs died. */
-function causeOf({ reasons: [first], failure, oldest, dead, states }: TopicAttentionJson): string {
+function causeOf(line: TopicAttentionJson): string {
+  const { failure, oldest, dead, states } = line;
+  const first = problemWord(line);
   const [said] = oldest?.says ?? [];
   if (first === 'dead_letters') return dead === null ? '' : deathText(dead, states.dead);
   const failed = failure?.reason == null ? '' : reasonName(failure.reason, failure.status);
@@ -372,7 +390,9 @@ function Late(line: TopicAttentionJson) {
 }
 
 /** What to press. */
-function Remedy({ topic, state, states, reasons: [first] }: TopicAttentionJson) {
+function Remedy(line: TopicAttentionJson) {
+  const { topic, state, states } = line;
+  const first = problemWord(line);
   if (first === 'failing' || first === 'late')
     return (
       <>

@@ -97,6 +97,7 @@ export const texts = {
   state_unreadable: ['Unreadable', '无法读取'],
   state_unknown_broker: ['Unknown broker', '消息代理未知'],
   cause_not_pulled: ['No client takes its due jobs.', '没有客户端拉取到期的任务。'],
+  figures_of: ['figures of {time} ago', '{time}前的数字'],
   at_least: ['at least {time}', '至少 {time}'],
   some_of_them: ['{count} of them: {cause}', '其中 {count} 个：{cause}'],
   cause_unreadable: ['dq cannot read its stored record.', 'dq 无法读取其存储的记录。'],
