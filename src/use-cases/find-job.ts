@@ -1,11 +1,17 @@
-// Finds one job: by its key, live or ended, the first one of a filter, or that of a topic
-// which waits for the longest time. Holds what each way in answers
-// about a job: the members that every reply has, and the error for a missing job.
+// Finds one job: by its key, live or ended, the first one of a filter, or the one that makes a topic late.
+// Holds what each way in answers about a job: the members that every reply has, and the error for a missing
+// job.
 
 import { formatInstant } from '../core/duration.ts';
 import type { RetriedJob } from '../core/endpoint.ts';
 import { DqError, invalidField } from '../core/errors.ts';
-import { type EndedJob, type FoundJob, type JobKey, type JobSnapshot, undeliveredSince } from '../core/job.ts';
+import {
+  type EndedJob,
+  type FoundJob,
+  type JobKey,
+  type JobSnapshot,
+  undeliveredSince,
+} from '../core/job.ts';
 import { refusesId } from '../core/job-id.ts';
 import { topicNamePattern } from '../core/topic/fields.ts';
 import type { JobStore, SearchFilter, Store } from '../ports/job-store.ts';
