@@ -47,7 +47,7 @@ export interface EndpointPart {
  *  JSON. */
 export interface RetriedJob {
   readonly id: string;
-  /** when it was first due; of one whose first attempt was another notifier's, when it was pushed; epoch ms */
+  /** when it was first due; of one whose first attempt another notifier made, when it was pushed; epoch ms */
   readonly since: number;
   /** when its next attempt is due, epoch ms */
   readonly nextAt: number;
