@@ -233,12 +233,23 @@ export const pushCases: readonly Case[] = [
     expect(await trial.known('4')).toMatchObject({ failures: 2, body: Buffer.from('body of 4') });
   }),
 
-  fact('push with a window: concurrent pushes around an end store at most one job', async (trial) => {
-    const job = await trial.reserved('1');
+  fact('push with a window: of 100 concurrent pushes around an end, one is stored', async (trial) => {
     const push = () => trial.tryPush('1', { mode: 'keep', windowMs: farOffMs });
-    const outcomes = await Promise.all([push(), push(), trial.ack(job), push(), push()]);
-    for (const { kind } of outcomes.filter((_, n) => n !== 2)) expect(['kept', 'ended']).toContain(kind);
-    expect(await trial.jobs.get({ topic: 't', id: '1' })).toBeNull();
+    const pushes = (count: number) => Array.from({ length: count }, push);
+    const early = pushes(40);
+    await early[0];
+    const job = only(await trial.reserve(request(250)));
+    const around = pushes(30);
+    const ended = trial.ack(job);
+    const outcomes = await Promise.all([...early, ...around, ...pushes(30)]);
+    expect(await ended).toEqual({ kind: 'acked' });
+    expect(outcomes.filter(({ kind }) => kind === 'stored')).toHaveLength(1);
+    for (const outcome of outcomes) {
+      expect(['stored', 'kept', 'ended']).toContain(outcome.kind);
+      expect(outcome).toMatchObject({ version: job.version });
+    }
+    expect(await trial.tryPush('1', { windowMs: farOffMs })).toMatchObject({ kind: 'ended', state: 'done' });
+    expect((await trial.dump()).jobs).toEqual([]);
   }),
 
   fact('push keep and reject: store a job whose id is free', async (trial) => {
