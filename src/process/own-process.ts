@@ -52,6 +52,9 @@ export function ownProcess(): OwnProcess {
 /** node:cluster would exit a worker without its master at once; this one drains first. */
 function onMasterGone(listener: () => void): void {
   if (cluster.worker !== undefined) cluster.worker.exitedAfterDisconnect = true;
+  // node:cluster tells the master of each port that closes. Until the channel is known to be broken, such a
+  // message ends in this event, which without a listener ends the process.
+  cluster.worker?.on('error', listener);
   process.on('disconnect', listener);
   const master = process.ppid;
   // The event is not always emitted for a broken channel.

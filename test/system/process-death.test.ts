@@ -52,6 +52,20 @@ it('kill -9 of the master: its workers exit; a new start uses its port at once a
   expect(await next.stop()).toBe(0);
 });
 
+it('kill -9 of the master in a stop: a server that reads its last message late drains all the same', async () => {
+  const daemon = await startDaemon({ args: ['--servers', '2'] });
+  const [late, other] = [daemon.pidOf('dq-server-0'), daemon.pidOf('dq-server-1')];
+  process.kill(late, 'SIGSTOP');
+  process.kill(daemon.pid, 'SIGTERM');
+  // The master sends both their drain at once.
+  await until('the other server has ended', () => !isAlive(other));
+  process.kill(daemon.pid, 'SIGKILL');
+  await until('the master has ended', () => !isAlive(daemon.pid));
+  process.kill(late, 'SIGCONT');
+  await until('the late server has ended', () => !isAlive(late));
+  expect(daemon.log('error').filter(({ message }) => message === 'crashed')).toEqual([]);
+});
+
 it('since when a topic fails, and how often, survives kill -9 of its notifier, a reload and a restart', async () => {
   const args = ['--notifiers', '1'];
   const daemon = await startDaemon({ args });
