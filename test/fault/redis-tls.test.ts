@@ -170,6 +170,9 @@ describe.skipIf((await lacks('redis')) || noCertificates !== null)('Redis with T
     const node = (words: string) => expect.stringMatching(new RegExp(`^node localhost:\\d+: ${words}$`));
     // Each node that dq asked.
     expect((await doctor([url], {})).failed[0]).toEqual(node(unknownAuthority));
+    expect((await doctor([url.replace('rediss', 'redis')])).failed).toEqual([
+      node('(read|write) ECONNRESET; if it serves TLS, begin the address with rediss'),
+    ]);
     const [wrong, ...others] = (await doctor([url.replace('canary', 'wrong-canary'), url])).failed;
     expect([wrong, others.filter((about) => !about.includes('WRONGPASS'))]).toEqual([
       node(`${wrongPassword} the user and password of the address`),

@@ -287,6 +287,7 @@ class ClusterClient extends Cluster {
       // The library connects its subscriber itself, with the options of a node.
       if (tls !== undefined) node.options.tls = tlsFor(host, tls);
       node.on('ready', () => route.reached(placeOfNode(node)));
+      this.#watchReader(node);
     });
     this.on('-node', (node: Redis) => route.reached(placeOfNode(node)));
     // Emitted at each attempt to reconnect too, so while the node is unavailable.
@@ -305,6 +306,15 @@ class ClusterClient extends Cluster {
       return (place === undefined ? undefined : this.#route.failureAt(place)) ?? error;
     });
     return super.sendCommand(...sending);
+  }
+
+  /** The library reads the slots by a copy of the connection to a node, and drops why the copy ended. */
+  #watchReader(node: Redis): void {
+    const duplicate = node.duplicate.bind(node);
+    node.duplicate = (override) => {
+      const reader = duplicate(override);
+      return reader.on('error', (error: Error) => this.#noteFailure(error, placeOfNode(node)));
+    };
   }
 
   /** The connector has noted the failures of dials. The library adds failures without a cause. */
