@@ -7,7 +7,7 @@ const slow = [
   'test/fault/*.test.ts',
   'test/role/{endpoints-broken,endpoints-kept,intake-failures,notifier-neighbours,store-death}.test.ts',
   // The suite again on further stores
-  'test/conformance/{redis-journaled,redis-shards}.test.ts',
+  'test/conformance/redis-shards.test.ts',
   'test/role/{journal-audit,journal-fsck,journal-late,journal-recorder,journal-ship}.test.ts',
   'test/role/{journal-shards,registry-mysql,restore-operation}.test.ts',
   // Processes that wait for real limits, that reload, or that share servers
@@ -17,24 +17,26 @@ const slow = [
   'test/system/compat.test.ts',
   'test/role/{console-access,operations,queued-lookups,remove-topic,services}.test.ts',
   'test/role/{store-maintenance,test-call}.test.ts',
-  'test/system/{console,console-jobs,console-screens,console-secrets}.test.ts',
+  'test/system/{console,console-glance,console-jobs,console-screens,console-secrets}.test.ts',
   'test/system/{console-shell,console-system,console-topics,journal-views}.test.ts',
-  'test/system/{alerts,container,crash-loop,endpoints,first-start,front-door,left-behind}.test.ts',
+  'test/system/{alerts,container,crash-loop,endpoints,first-start,front-door}.test.ts',
   'test/system/import.test.ts',
   'test/system/{mysql,process-death,reload,reload-*,restart}.test.ts',
   'test/system/{secrets,shards,signals,small-profile,start,stop,systemd}.test.ts',
   // Every command of the manual and of the command line, where the unit and role tests show most of it
-  'test/system/{apply,cli-answers,cli-daemon,cli-offline,doctor,examples,exit-codes,generated-client}.test.ts',
-  'test/system/{logs,manual,metrics,move,no-deliveries,package,pull,tokens}.test.ts',
+  'test/system/{apply,cli-answers,cli-daemon,cli-offline,doctor,examples,exit-codes}.test.ts',
+  'test/system/{logs,manual,metrics,no-deliveries,pull,tokens}.test.ts',
 ];
 /** Part of `npm run test:all` only: long random runs, mutants, and servers in their full extent, which are worth
  *  their time before a release. */
 const release = [
-  'test/conformance/{mutants,random-operations,redis-groups,redis-random,redis-whole}.test.ts',
+  'test/conformance/{model,mutants,random-operations}.test.ts',
+  'test/conformance/{redis-groups,redis-journaled,redis-random,redis-whole}.test.ts',
   'test/role/{intake-bad-input,schedule-zones}.test.ts',
   'test/fault/{broker-daemon,journal-daemon,redis-groups-daemon,redis-tls}.test.ts',
   'test/fault/{registry-gone-back,standby,total-queue-stores}.test.ts',
-  'test/system/{bench,deb,fuzz-http,hung-names,instances,many-topics,service}.test.ts',
+  'test/system/{bench,deb,fuzz-http,generated-client,hung-names,instances,left-behind}.test.ts',
+  'test/system/{many-topics,move,package,service}.test.ts',
   // Every screen in every size, colour and language; the calls of the page with many jobs
   'test/system/{console-all-widths,console-looks,console-scale}.test.ts',
 ];
@@ -71,7 +73,8 @@ export default defineConfig(({ mode }) => {
   };
   const unit = { ...settings, name: 'unit', include: include.unit };
   const listed = mode === 'slow' ? slow : mode === 'release' ? release : null;
-  const left = mode === 'main' ? [...slow, ...release] : mode === 'slow' ? release : [];
+  // `ci` has the files of main and slow.
+  const left = mode === 'main' ? [...slow, ...release] : mode === 'slow' || mode === 'ci' ? release : [];
   const roles = {
     ...settings,
     name: 'roles',
@@ -90,7 +93,7 @@ export default defineConfig(({ mode }) => {
       globalSetup: ['./test/support/services-setup.ts'],
       // More than the cores of a small machine: tests mostly wait for processes, sockets and leases. Kills and
       // broken networks need the processor more.
-      maxWorkers: mode === 'main' ? 5 : mode === 'slow' ? 4 : 3,
+      maxWorkers: mode === 'main' ? 5 : mode === 'slow' || mode === 'ci' ? 4 : 3,
       reporters: ['default', './test/support/summary-reporter.ts'],
       projects: (listed === null ? [unit, roles, processes] : [roles, processes]).map((test) => ({
         ...common,

@@ -16,6 +16,7 @@ it
   .each([
     'redis --fsync always',
     'redis --fsync everysec',
+    'redis --journal',
     'shards --fsync always',
     'shards --journal',
     'sentinel --fsync always',

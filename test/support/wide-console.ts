@@ -16,7 +16,7 @@ const longWords = 'Closes the orders that are still unpaid, and tells the wareho
 const longName = 'producer-of-the-warehouse-'.repeat(2).slice(0, 50);
 
 /** Returns the paths of the screens of these texts. */
-export async function addLongData({ addTopic, push, change, jobIs }: Site): Promise<readonly string[]> {
+async function addLongData({ addTopic, push, change, jobIs }: Site): Promise<readonly string[]> {
   const path = `/${'a-long-path/'.repeat(40)}?shop=${'x'.repeat(200)}`;
   const settings = { title: longWords, owner: longWords, maxAttempts: 1, concurrency: 8 };
   await addTopic(longTopic, settings, `/502${path}`);
