@@ -1,4 +1,5 @@
 import { configDefaults, defineConfig } from 'vitest/config';
+import { compileSrc } from './scripts/tests/compiled-src.ts';
 import { topicFormFile, topicFormText } from './scripts/topic-form.ts';
 
 /** `npm run test:slow`, not part of `npm test`: what a newcomer's change seldom breaks, or what takes minutes. */
@@ -47,10 +48,12 @@ const include = {
 };
 
 // Without --mode every test can be named: `npx vitest run test/fault/kill.test.ts`.
-export default defineConfig(({ mode }) => {
+export default defineConfig(async ({ mode }) => {
+  const src = ['main', 'slow', 'ci', 'release'].includes(mode) ? await compileSrc() : null;
   const common = {
-    // As in the build: a script is the text of its file, and the console's page has the topic fields.
     plugins: [
+      ...(src === null ? [] : [src.plugin]),
+      // As in the build: a script is the text of its file, and the console's page has the topic fields.
       {
         name: 'topic-form',
         load: (id: string) => (topicFormFile.test(id) ? topicFormText(id) : null),
@@ -66,6 +69,7 @@ export default defineConfig(({ mode }) => {
     pool: 'forks',
     // A worker has one process: to load the code of dq for each file would take longer than the tests of most.
     isolate: false,
+    server: { deps: { external: src === null ? [] : [src.external] } },
     setupFiles: ['./test/support/own-process.ts'],
     // Deadlines, not measurements: a slow or busy machine takes many times as long as a quiet one.
     testTimeout: 300_000,
