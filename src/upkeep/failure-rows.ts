@@ -7,8 +7,16 @@
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { lastAttemptAt, mergeFailures, notCalled, originOf, type TopicFailures } from '../core/endpoint.ts';
+import {
+  lastAttemptAt,
+  lastFailureAt,
+  mergeFailures,
+  notCalled,
+  originOf,
+  type TopicFailures,
+} from '../core/endpoint.ts';
 import { reaches } from '../core/token.ts';
+import { processLimits } from '../process/limits.ts';
 import type { FailingNews } from '../process/messages.ts';
 import type { Questions } from '../process/questions.ts';
 import type { RoleContext } from '../process/role.ts';
@@ -17,7 +25,7 @@ import { Agent } from '../runtime/loop.ts';
 import { upkeepLimits } from './limits.ts';
 import type { LivingProcesses } from './living-processes.ts';
 
-interface FailureRowsOptions extends Pick<RoleContext, 'topics' | 'log'> {
+interface FailureRowsOptions extends Pick<RoleContext, 'topics' | 'clock' | 'log'> {
   readonly file: Pick<FailureFile, keyof FailureFile>;
   readonly living: Pick<LivingProcesses, 'titleOf'>;
 }
@@ -48,19 +56,28 @@ export class FailureRows extends Agent {
 
   receive({ run, failing, answered }: FailingNews): void {
     for (const part of failing) this.#put(part, run);
-    for (const [topic, lastSuccessAt] of answered)
+    for (const [topic, lastSuccessAt] of answered) {
+      this.#forgetAhead(topic, run);
       if (!this.#isSole || this.#topics.has(topic)) this.#put({ ...notCalled(topic), lastSuccessAt }, run);
+    }
     if (this.#isSole) this.#forgetEnded(answered.map(([topic]) => topic));
   }
 
-  /** Without the counts of the last minutes, which only a living notifier knows. */
+  /** Without the counts of the last minutes, which only a living notifier knows. Without names as a notifier
+   *  answers: of the topics with the most failures in a row. */
   parts({ topics, names }: Questions['failures']['params']): readonly TopicFailures[] {
-    const asked = names ?? [...this.#topics.keys()];
-    return asked
+    const asked = (names ?? [...this.#topics.keys()])
       .filter((name) => reaches({ scopes: [], topics }, name))
-      .flatMap((name) => [...(this.#topics.get(name)?.values() ?? [])])
-      .filter((part) => !this.#isOfFormerReceiver(part))
-      .map((part) => ({ ...part, delivered: 0, failed: 0 }));
+      .map((name) => this.#partsOf(name));
+    if (names === undefined) asked.sort((a, b) => inRow(b) - inRow(a));
+    return asked
+      .slice(0, names === undefined ? processLimits.failingTopicsMax : asked.length)
+      .flatMap((parts) => parts.map((part) => ({ ...part, delivered: 0, failed: 0 })));
+  }
+
+  /** Of its present receiver. */
+  #partsOf(topic: string): readonly TopicFailures[] {
+    return [...(this.#topics.get(topic)?.values() ?? [])].filter((part) => !this.#isOfFormerReceiver(part));
   }
 
   /** No other dq-upkeep writes the file from now on. */
@@ -103,9 +120,27 @@ export class FailureRows extends Agent {
     this.#isChanged = true;
     runs.set(run, kept);
     this.#topics.set(topic, runs);
-    const [first] = this.#topics.keys();
-    if (this.#topics.size > upkeepLimits.failureRowsMax && first !== undefined) this.#topics.delete(first);
+    if (this.#topics.size > upkeepLimits.failureRowsMax) this.#giveUpLeast();
     return kept;
+  }
+
+  /** The topic that is least in trouble, of equal ones the one that is known longest. */
+  #giveUpLeast(): void {
+    let [least, fewest] = ['', Number.POSITIVE_INFINITY];
+    for (const [topic, runs] of this.#topics) {
+      const failures = inRow([...runs.values()]);
+      if (failures < fewest) [least, fewest] = [topic, failures];
+    }
+    this.#topics.delete(least);
+  }
+
+  /** Failures later than now were counted before the clock was set back: the success that `run` reports came
+   *  after them. */
+  #forgetAhead(topic: string, run: number): void {
+    const latest = this.#options.clock.now() + processLimits.clockStepMs;
+    const runs = this.#topics.get(topic) ?? new Map<number, TopicFailures>();
+    for (const [other, part] of runs)
+      if (other !== run && lastFailureAt(part) > latest) this.#isChanged = runs.delete(other);
   }
 
   #isOfFormerReceiver({ topic, origin }: TopicFailures): boolean {
@@ -151,6 +186,9 @@ export class FailureRows extends Agent {
     }
   }
 }
+
+const inRow = (parts: readonly TopicFailures[]): number =>
+  parts.reduce((sum, { failuresInRow }) => sum + failuresInRow, 0);
 
 /** `<dataDir>/failing.json` */
 export class FailureFile {

@@ -118,7 +118,7 @@ class Upkeep implements Role {
   #gaveUp: Promise<void> | null = null;
 
   constructor(ctx: RoleContext, seams: UpkeepTimes & Partial<UpkeepSeams>) {
-    const { config, link, log, metrics, registry, shards, store, topics } = ctx;
+    const { clock, config, link, log, metrics, registry, shards, store, topics } = ctx;
     const { statFiles = new StatFiles(config.dataDir, config['mysql.url'] !== '') } = seams;
     const calls = !config.noDeliveries;
     this.#ctx = ctx;
@@ -144,6 +144,7 @@ class Upkeep implements Role {
       file: seams.failureFile ?? new FailureFile(config.dataDir),
       living: this.#living,
       topics,
+      clock,
       log,
     });
     const questions = new MasterQuestions(link);

@@ -1,9 +1,11 @@
 // What dq-upkeep keeps of the failures in a row that notifiers count: deaths of notifiers and of dq-upkeep.
 import { expect, it } from 'vitest';
-import { mergeFailures } from '../../src/core/endpoint.ts';
+import { mergeFailures, notCalled, type TopicFailures } from '../../src/core/endpoint.ts';
 import { EndpointCalls } from '../../src/notifier/endpoint-calls.ts';
+import { processLimits } from '../../src/process/limits.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
 import { FailureRows } from '../../src/upkeep/failure-rows.ts';
+import { upkeepLimits } from '../../src/upkeep/limits.ts';
 
 const start = 60_000_000;
 const [t, receiver] = ['t', 'http://a'];
@@ -26,12 +28,17 @@ async function setUp() {
     },
     isUnreadable: () => false,
   } as never;
+  const clock = { at: start + 10, now: (): number => clock.at };
   const living = { titleOf: (run: number) => (dead.has(run) ? null : '') };
-  let rows = new FailureRows({ file, living, topics, log: silentLog });
+  const parts = { file, living, topics, clock: clock as never, log: silentLog };
+  let rows = new FailureRows(parts);
   await rows.start();
   const notifiers = new Map<number, EndpointCalls>();
   return {
     registered,
+    clock,
+    receive: (failing: readonly TopicFailures[]) => rows.receive({ run: 1, failing, answered: [] }),
+    parts: (names?: readonly string[]) => rows.parts({ topics: ['*'], ...(names && { names }) }),
     judge(run: number, isFailed: boolean, at: number, origin = receiver) {
       const calls = notifiers.get(run) ?? new EndpointCalls(run);
       notifiers.set(run, calls);
@@ -53,14 +60,14 @@ async function setUp() {
     /** The next dq-upkeep. */
     async restart(isKilled = false) {
       if (!isKilled) await rows.drain(1_000);
-      rows = new FailureRows({ file, living, topics, log: silentLog });
+      rows = new FailureRows(parts);
       await rows.load();
       await rows.start();
     },
     /** Two halves of a reload: the next dq-upkeep reads the file, and then alone gets the reports. */
     async reload(before: () => void, after: () => void) {
       const old = rows;
-      const next = new FailureRows({ file, living, topics, log: silentLog });
+      const next = new FailureRows(parts);
       await next.load();
       before();
       rows = next;
@@ -174,4 +181,36 @@ it('the row ends with another receiver, and with the topic', async () => {
   all.registered.clear();
   await all.restart();
   expect(all.row()).toEqual([0, null]);
+});
+
+it('of too many topics the one that is least in trouble is given up; an answer without names has the worst', async () => {
+  const all = await setUp();
+  const names = Array.from({ length: upkeepLimits.failureRowsMax + 1 }, (_, n) => `t${n}`);
+  const [calm, worst] = [names[5] as string, names.at(-1) as string];
+  for (const name of names) all.registered.set(name, receiver);
+  all.receive(
+    names.map((topic, n) => ({
+      ...notCalled(topic),
+      ...{ failuresInRow: topic === calm ? 1 : n + 2, since: start, lastFailuresAt: [start] },
+    })),
+  );
+  expect(all.parts([calm])).toEqual([]);
+  expect(all.parts(names)).toHaveLength(upkeepLimits.failureRowsMax);
+  const answer = all.parts().map(({ topic }) => topic);
+  expect(answer).toHaveLength(processLimits.failingTopicsMax);
+  expect(answer[0]).toBe(worst);
+});
+
+it('a success after the clock was set back ends the row of a dead notifier', async () => {
+  const all = await setUp();
+  for (const at of [0, 1]) all.judge(1, true, start + at);
+  all.report();
+  all.kill(1);
+  all.clock.at = start / 2;
+  expect(all.row()).toEqual([2, start]);
+  all.judge(2, false, start / 2);
+  all.report();
+  expect(all.row()).toEqual([0, null]);
+  all.judge(2, true, start / 2 + 1);
+  expect(all.row()).toEqual([1, start / 2 + 1]);
 });

@@ -8,7 +8,7 @@ import { refusesId } from '../../core/job-id.ts';
 import { limits } from '../../core/limits.ts';
 import { topicNamePattern } from '../../core/topic/fields.ts';
 import type { DeadFilter, Page } from '../../ports/job-store.ts';
-import type { TopicBook } from '../../registry/topic-book.ts';
+import type { RoleContext } from '../../process/role.ts';
 import { topicNotFound } from '../../use-cases/change-topic.ts';
 import { requireEveryTopic, requireTopic } from '../http/route-access.ts';
 
@@ -25,26 +25,32 @@ export function requireTopicOf(request: FastifyRequest, topic: string | undefine
   else requireTopic(request, topic);
 }
 
-/** Tells an unknown topic from a topic without jobs, after an empty result: jobs outlive their topic, so
- *  the store comes first. Rejects with topic_not_found. */
-export async function requireKnownTopic(topics: TopicBook, topic: string | undefined): Promise<void> {
+/** Tells an unknown topic from one without matching jobs. Jobs outlive their topic: with any job it is known.
+ *  Rejects with topic_not_found. */
+export async function requireKnownTopic(
+  { topics, store }: TopicsAndJobs,
+  topic: string | undefined,
+): Promise<void> {
   if (topic === undefined || topics.get(topic) !== undefined) return;
-  // With the registry unavailable the topic may exist; the empty result stands.
-  const found = await topics.lookUp(topic).catch(() => null);
-  if (found === undefined) throw topicNotFound(topic);
+  // With the registry or the store unavailable the topic may exist; the empty result stands.
+  if ((await topics.lookUp(topic).catch(() => null)) !== undefined) return;
+  const counts = await store.admin.countsOf([topic]).catch(() => null);
+  if (counts === null || counts.missing !== undefined || Object.hasOwn(counts.topics, topic)) return;
+  throw topicNotFound(topic);
 }
+
+type TopicsAndJobs = Pick<RoleContext, 'topics' | 'store'>;
 
 /** The same for a list: only a complete, empty first page without a next page shows that a topic has no
  *  jobs. */
 export async function requireKnownTopicOf(
   page: Pick<Page<unknown>, 'items' | 'nextCursor' | 'missing'>,
   cursor: string | undefined,
-  topics: TopicBook,
+  role: TopicsAndJobs,
   topic: string | undefined,
 ): Promise<void> {
   const isFirst = cursor === undefined && page.nextCursor === null;
-  if (isFirst && page.items.length === 0 && page.missing === undefined)
-    await requireKnownTopic(topics, topic);
+  if (isFirst && page.items.length === 0 && page.missing === undefined) await requireKnownTopic(role, topic);
 }
 
 /** A forgotten filter must not change every job. */

@@ -41,7 +41,7 @@ export function deadRoutes(api: Api, { role }: ApiContext): void {
     const paging = [readLimit(limit), cursor ?? null] as const;
     const found = hasAny ? findMarked(dead, marks, filter, ...paging) : dead.list(filter, ...paging);
     const page = await found.catch(rejectBadCursor);
-    await requireKnownTopicOf(page, cursor, role.topics, query.topic);
+    await requireKnownTopicOf(page, cursor, role, query.topic);
     return { items: page.items.map(deadJson), nextCursor: page.nextCursor, missing: page.missing };
   });
 
@@ -51,7 +51,7 @@ export function deadRoutes(api: Api, { role }: ApiContext): void {
     requireFilter(filter, all === true);
     const outcome = await dead.requeue(readFilter(filter, false), limits.bulkMax);
     noteFilter(request, filter, outcome.requeued);
-    if (outcome.requeued === 0) await requireKnownTopic(role.topics, filter.topic);
+    if (outcome.requeued === 0) await requireKnownTopic(role, filter.topic);
     return outcome;
   });
 
@@ -62,7 +62,7 @@ export function deadRoutes(api: Api, { role }: ApiContext): void {
     requireFilter(filter, all === 'true');
     const outcome = await dead.purge(readFilter(filter, true), limits.bulkMax);
     noteFilter(request, filter, outcome.purged);
-    if (outcome.purged === 0) await requireKnownTopic(role.topics, rest.topic);
+    if (outcome.purged === 0) await requireKnownTopic(role, rest.topic);
     return outcome;
   });
 }

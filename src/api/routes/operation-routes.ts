@@ -32,7 +32,7 @@ import { readFilter, requireKnownTopic } from './dead-filter.ts';
 const isDead = (kind: string): boolean => kind === 'requeue' || kind === 'purge';
 
 export function operationRoutes(api: Api, { role }: ApiContext): void {
-  const { registry, clock, store, topics } = role;
+  const { registry, clock, store } = role;
   const read = needs('read', 'handler');
   const operate = needs('operate', 'handler');
 
@@ -42,7 +42,7 @@ export function operationRoutes(api: Api, { role }: ApiContext): void {
     const { ids, versions, ...filter } = readOperationFilter(input);
     if (filter.topic !== undefined) {
       requireTopic(request, filter.topic);
-      await requireKnownTopic(topics, filter.topic);
+      await requireKnownTopic(role, filter.topic);
     }
     requireRights(rights, input.kind, filter.topic);
     if (input.kind === 'clear' && filter.topic === undefined)

@@ -41,7 +41,7 @@ const percentiles = { p50: 0.5, p95: 0.95, p99: 0.99 } as const;
 const percentileNames = ['p50', 'p95', 'p99'] as const;
 
 export function seriesRoutes(api: Api, { role }: ApiContext): void {
-  const { registry, clock, topics } = role;
+  const { registry, clock } = role;
   const kept = new KeptAnswers<SeriesJson>();
   const keptSparks = new KeptAnswers<TopicSeriesJson>();
   const config = needs('read', 'handler');
@@ -50,7 +50,7 @@ export function seriesRoutes(api: Api, { role }: ApiContext): void {
     const { topic } = request.query;
     requireTopicOf(request, topic);
     const range = readRange(request.query, clock.now());
-    if (topic !== undefined) await requireKnownTopic(topics, topic);
+    if (topic !== undefined) await requireKnownTopic(role, topic);
     return kept.of(JSON.stringify([topic, range]), async () => {
       const { step, from, to } = range;
       const names = topic === undefined ? [everyTopic] : [everyTopic, topic];

@@ -39,7 +39,7 @@ export function searchRoute(api: Api, { role }: ApiContext): void {
         .scan(scanOf(filter, topics), readLimit(limit), cursor ?? null, apiLimits.scanMs)
         .catch(rejectBadCursor)
         .catch(rejectSurvey);
-      await requireKnownTopicOf(page, cursor, role.topics, query.topic);
+      await requireKnownTopicOf(page, cursor, role, query.topic);
       const { nextCursor, missing, scanned } = page;
       return { items: page.items.map(shown), nextCursor, missing, scanned };
     }
@@ -52,7 +52,7 @@ export function searchRoute(api: Api, { role }: ApiContext): void {
       ...(id === undefined ? {} : { id }),
     };
     const page = await jobs.search(filter, readLimit(limit), cursor ?? null).catch(rejectBadCursor);
-    await requireKnownTopicOf(page, cursor, role.topics, query.topic);
+    await requireKnownTopicOf(page, cursor, role, query.topic);
     return { items: page.items.map(shown), nextCursor: page.nextCursor, missing: page.missing };
   });
 }
@@ -115,7 +115,7 @@ export function surveyRoutes(api: Api, { role }: ApiContext): void {
     const answer = await horizons
       .of(JSON.stringify(topics), async () => horizonJson(await surveys.horizon(topics), now()))
       .catch(rejectSurvey);
-    if (answer.total === 0) await requireKnownTopic(role.topics, topic);
+    if (answer.total === 0) await requireKnownTopic(role, topic);
     return answer;
   });
 
@@ -129,7 +129,7 @@ export function surveyRoutes(api: Api, { role }: ApiContext): void {
         groupsJson(await surveys.deadGroups(topics, selection), now()),
       )
       .catch(rejectSurvey);
-    if (answer.examined === 0) await requireKnownTopic(role.topics, topic);
+    if (answer.examined === 0) await requireKnownTopic(role, topic);
     return answer;
   });
 }
