@@ -8,7 +8,7 @@
 import { pushedExtension } from './extension.ts';
 import {
   type AttemptRecord,
-  type BuryReason,
+  type DeadReason,
   type EndState,
   endStates,
   type JobKey,
@@ -61,7 +61,7 @@ export type Change =
   /** number / 1000 is the time of death (ms) */
   | (Common & {
       readonly kind: 'dead';
-      readonly reason: BuryReason;
+      readonly reason: DeadReason;
       /** null: poison, or left out because the spool is nearly full */
       readonly attempt: AttemptRecord | null;
     })
@@ -73,7 +73,7 @@ export type Change =
   | (Common & {
       readonly kind: 'restored';
       readonly deadAt: number | null;
-      readonly reason: BuryReason | null;
+      readonly reason: DeadReason | null;
     });
 
 export type ChangeKind = Change['kind'];
@@ -87,7 +87,7 @@ export type RowState = 'waiting' | 'dead' | EndState | 'none';
 export interface JobRow extends JobKey, Standing {
   readonly origin: Version;
   readonly dueAt: number;
-  readonly reason: BuryReason | null;
+  readonly reason: DeadReason | null;
   readonly place: string;
   /** the highest origin that ended: no body of it, or of an older one, is kept */
   readonly endedOrigin: Version;

@@ -108,7 +108,7 @@ export const attemptReasons = [
 export type AttemptReason = (typeof attemptReasons)[number];
 
 /** Why a job became a dead letter. `nacked`: its puller asked for it. */
-export const buryReasons = [
+export const deadReasons = [
   'attempts_exhausted',
   'gone',
   'no_retry',
@@ -117,7 +117,7 @@ export const buryReasons = [
   'expired',
   'dead_rule',
 ] as const;
-export type BuryReason = (typeof buryReasons)[number];
+export type DeadReason = (typeof deadReasons)[number];
 
 /** Of the alert about a dead letter. `nobody`: it has no recipient. */
 export const alertStates = ['owed', 'claimed', 'sent', 'nobody'] as const;
@@ -204,7 +204,7 @@ export function failureWords({ reason, status, detail = '' }: SaidFailure): stri
 }
 
 /** `status 503`, `gone: status 410`, `expired`. `last`: its last attempt; null: none is stored */
-export function deathWords(reason: BuryReason, last: SaidFailure | null): string {
+export function deathWords(reason: DeadReason, last: SaidFailure | null): string {
   if (last === null) return reason;
   const words = failureWords(last);
   return reason === 'attempts_exhausted' || reason === last.reason ? words : `${reason}: ${words}`;
@@ -247,7 +247,7 @@ export interface JobSnapshot extends JobKey {
   /** the last limits.attemptsKept, oldest first */
   readonly attempts: readonly AttemptRecord[];
   readonly deadAt: number | null;
-  readonly buryReason: BuryReason | null;
+  readonly deadReason: DeadReason | null;
   /** the options of the job (extension.ts); absent without one */
   readonly extension?: Buffer;
 }

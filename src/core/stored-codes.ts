@@ -8,7 +8,7 @@ import { limits } from './limits.ts';
 
 export {
   alertStates as alertCodes,
-  buryReasons as buryReasonCodes,
+  deadReasons as deadReasonCodes,
   endStates as endCodes,
   jobStates as stateCodes,
   priorities as priorityCodes,

@@ -5,14 +5,14 @@ import { parseDuration } from './duration.ts';
 import {
   type AttemptReason,
   type AttemptRecord,
-  type BuryReason,
+  type DeadReason,
   type JobSnapshot,
   lastAttemptOf,
 } from './job.ts';
 
 /** What a filter says about a death and about its last attempt. */
 export interface DeadMarks {
-  readonly reason?: BuryReason | undefined;
+  readonly deadReason?: DeadReason | undefined;
   /** `none`: no attempt is stored */
   readonly lastReason?: AttemptReason | 'none' | undefined;
   /** of the last reply: `500`, a class `5xx`, or `none` */
@@ -30,19 +30,19 @@ export const statusFilterPattern = '^([1-9]\\d\\d|[1-9]xx|none)$';
 
 export function hasMarks(
   marks: DeadMarks,
-  dead: Pick<JobSnapshot, 'buryReason' | 'attempts' | 'failures'>,
+  dead: Pick<JobSnapshot, 'deadReason' | 'attempts' | 'failures'>,
 ): boolean {
-  return fitsMarks(marks, dead.buryReason, lastAttemptOf(dead));
+  return fitsMarks(marks, dead.deadReason, lastAttemptOf(dead));
 }
 
 /** Without a mark every dead letter matches. */
 export function fitsMarks(
-  { reason, lastReason, status }: DeadMarks,
-  buryReason: BuryReason | null,
+  { deadReason, lastReason, status }: DeadMarks,
+  died: DeadReason | null,
   last: Pick<AttemptRecord, 'reason' | 'status'> | null,
 ): boolean {
   return (
-    (reason === undefined || buryReason === reason) &&
+    (deadReason === undefined || died === deadReason) &&
     (lastReason === undefined || (last?.reason ?? 'none') === lastReason) &&
     (status === undefined || isStatus(status, last?.status ?? null))
   );

@@ -4,7 +4,7 @@
 // ends.
 
 import { parseDuration } from './duration.ts';
-import type { AttemptReason, AttemptRecord, BuryReason } from './job.ts';
+import type { AttemptReason, AttemptRecord, DeadReason } from './job.ts';
 import { limits } from './limits.ts';
 import { backoffMs, retryAfterMs, retryDelayMs } from './retry-policy.ts';
 import {
@@ -225,7 +225,7 @@ export type Settlement =
       readonly delayMs: number;
       readonly by: NonNullable<AttemptRecord['nextBy']>;
     }
-  | { readonly kind: 'bury'; readonly reason: Exclude<BuryReason, 'poison'> };
+  | { readonly kind: 'bury'; readonly reason: Exclude<DeadReason, 'poison'> };
 
 /** `topic`: the current one, not that of the start of the attempt, with the options of the job.
  *  `failures`: failed attempts before this one. */

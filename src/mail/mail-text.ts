@@ -172,7 +172,7 @@ function jobData({ id, version, deadAt, reason, failures, attempt }: AlertEntry)
     id,
     version: String(version),
     deadAt: formatInstant(deadAt),
-    reason,
+    deadReason: reason,
     attempts: failures,
     lastReason: attempt?.reason ?? null,
     status: attempt?.status ?? null,

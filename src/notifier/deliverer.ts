@@ -8,7 +8,7 @@ import { brokerMessageOf } from '../broker/publication.ts';
 import { type Clock, createClock } from '../core/calendar.ts';
 import { messageOf } from '../core/errors.ts';
 import { deadlineOf, optionsIn, withAgain, withOptions } from '../core/extension.ts';
-import type { AttemptRecord, BuryReason, JobKey, ReservedJob, Version } from '../core/job.ts';
+import type { AttemptRecord, DeadReason, JobKey, ReservedJob, Version } from '../core/job.ts';
 import { childOf } from '../core/trace-context.ts';
 import {
   beforeDeadline,
@@ -264,9 +264,9 @@ export class Deliverer {
     this.#log(held, attempt, settlement, detail);
     this.#sample(held, attempt, target.origin);
     const stored = isStored(attempt) ? attempt : null;
-    const outcomeWith = (buryReason: BuryReason | null) =>
+    const outcomeWith = (deadReason: DeadReason | null) =>
       outcomeOf(ctx.topics, topic, job, {
-        reason: buryReason,
+        reason: deadReason,
         attempt: stored === null ? job.failures : attemptNumber,
         at: call.nowMs,
         status,
@@ -317,7 +317,7 @@ export class Deliverer {
       lateMs: attempt.startedAt - job.dueAt,
       ...(attempt.traceparent === undefined ? {} : { traceparent: attempt.traceparent }),
       ...('delayMs' in settlement ? { delayMs: settlement.delayMs } : {}),
-      ...(settlement.kind === 'bury' ? { buryReason: settlement.reason } : {}),
+      ...(settlement.kind === 'bury' ? { deadReason: settlement.reason } : {}),
       ...(attempt.outcome === 'failed' ? { detail, reply: attempt.replyExcerpt } : {}),
     });
   }

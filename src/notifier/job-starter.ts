@@ -124,7 +124,7 @@ export class JobStarter {
     // Without its topic it is released: whether its death pushes a job is not known.
     const known = this.#options.capacity.targetOf(topic);
     if (known === undefined) return false;
-    const line = { outcome: 'failed', verdict: 'bury', reason: null, buryReason: 'expired' } as const;
+    const line = { outcome: 'failed', verdict: 'bury', reason: null, deadReason: 'expired' } as const;
     this.#options.ctx.log.notify({ topic, id, version, ...line, lateMs: Math.round(storageNow - dueAt) });
     const { topics } = this.#options.ctx;
     const end = { reason: 'expired', at: Math.round(storageNow), status: null, reply: null } as const;

@@ -6,7 +6,7 @@
 // store that was unavailable holds its leases after it returns (JobStore.recover). At most `lateMax` such
 // late writes are kept; the recoverer returns the jobs of the others.
 
-import type { AttemptRecord, BuryReason, Lease, ReservedJob, Token } from '../core/job.ts';
+import type { AttemptRecord, DeadReason, Lease, ReservedJob, Token } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
 import { inBatches } from '../core/lists.ts';
 import type { StatName } from '../core/series.ts';
@@ -159,7 +159,7 @@ export class Settler {
   }
 
   /** `attempt` null: none was made. */
-  bury(held: Held, reason: BuryReason, attempt: AttemptRecord | null, outcome?: Outcome): void {
+  bury(held: Held, reason: DeadReason, attempt: AttemptRecord | null, outcome?: Outcome): void {
     this.#add(this.#buries, held, { ...leaseOf(held.job), reason, attempt, outcome });
   }
 

@@ -1,7 +1,7 @@
 // The port of a store that may go back to an older state, and of the journal that puts lost changes back.
 // Optional duty of a store; the rules of jobs.ts hold here too.
 
-import type { BuryReason, EndState, JobKey, Version } from '../core/job.ts';
+import type { DeadReason, EndState, JobKey, Version } from '../core/job.ts';
 import type { Changed, JobRow, PushedParts } from '../core/job-change.ts';
 import type { Partition } from './jobs.ts';
 import type { StoreFailure } from './store-error.ts';
@@ -81,7 +81,7 @@ export interface WalkedJob extends JobKey, PushedParts {
   readonly dueAt: number;
   readonly failures: number;
   /** of a dead job; `isTold`: its alert is settled */
-  readonly death: { readonly at: number; readonly reason: BuryReason; readonly isTold: boolean } | null;
+  readonly death: { readonly at: number; readonly reason: DeadReason; readonly isTold: boolean } | null;
 }
 
 export interface Healing {

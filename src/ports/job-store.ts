@@ -6,7 +6,7 @@ import type {
   AlertState,
   AttemptReason,
   AttemptRecord,
-  BuryReason,
+  DeadReason,
   EndedJob,
   FoundJob,
   JobKey,
@@ -45,7 +45,7 @@ export interface Store {
 export interface AlertEntry extends JobKey {
   readonly version: Version;
   readonly deadAt: number;
-  readonly reason: BuryReason;
+  readonly reason: DeadReason;
   /** of the buried job */
   readonly failures: number;
   /** the last one since the last requeue; null without one */
@@ -159,7 +159,7 @@ export interface Horizon {
  *  last attempt since their last requeue. */
 export interface DeadGroup {
   readonly topic: string;
-  readonly buryReason: BuryReason;
+  readonly deadReason: DeadReason;
   /** null: no attempt is stored */
   readonly lastReason: AttemptReason | null;
   readonly status: number | null;

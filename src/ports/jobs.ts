@@ -14,7 +14,7 @@
 import type { JobOptions } from '../core/extension.ts';
 import type {
   AttemptRecord,
-  BuryReason,
+  DeadReason,
   EndState,
   FoundJob,
   JobKey,
@@ -264,7 +264,7 @@ export interface RetryItem extends EndingLease {
   readonly extension?: Buffer | undefined;
 }
 export interface BuryItem extends EndingLease {
-  readonly reason: BuryReason;
+  readonly reason: DeadReason;
   /** null: none was made, so the job has no failure more */
   readonly attempt: AttemptRecord | null;
   readonly outcome?: Outcome | undefined;

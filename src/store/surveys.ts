@@ -1,7 +1,7 @@
 // What the surveys of both stores share. They must not delay other calls: one at a time, few waiting, and a
 // rest after each step. Groups of dead letters keep no dead letter.
 
-import type { AttemptRecord, BuryReason } from '../core/job.ts';
+import type { AttemptRecord, DeadReason } from '../core/job.ts';
 import { type DeadSelection, fitsMarks } from '../core/survey.ts';
 import type { DeadGroup, DeadGroups } from '../ports/job-store.ts';
 import { StoreError } from '../ports/store-error.ts';
@@ -75,7 +75,7 @@ export type LastAttempt = Pick<AttemptRecord, 'reason' | 'status'>;
 export interface GroupedDeath {
   readonly topic: string;
   readonly deadAt: number;
-  readonly buryReason: BuryReason;
+  readonly deadReason: DeadReason;
   /** null: no attempt is stored */
   readonly last: LastAttempt | null;
 }
@@ -102,10 +102,10 @@ export class DeadGrouping {
   }
 
   /** `now`: the storage clock, epoch ms */
-  add({ topic, deadAt, buryReason, last }: GroupedDeath, now: number): void {
-    if (this.isPast(deadAt) || !fitsMarks(this.#selection, buryReason, last)) return;
+  add({ topic, deadAt, deadReason, last }: GroupedDeath, now: number): void {
+    if (this.isPast(deadAt) || !fitsMarks(this.#selection, deadReason, last)) return;
     const { reason: lastReason = null, status = null } = last ?? {};
-    const cause = { topic, buryReason, lastReason, status };
+    const cause = { topic, deadReason, lastReason, status };
     const name = JSON.stringify(Object.values(cause));
     const empty = { ...cause, count: 0, firstAt: deadAt, lastAt: deadAt };
     const group = this.#groups.get(name) ?? { ...empty, hours: new Array<number>(hoursKept).fill(0) };

@@ -167,7 +167,7 @@ export class Recoverer extends Agent {
       metrics.count('dq_leases_recovered_total', 1);
       metrics.count('dq_strikes_poisoned_total', 1);
       counters.add(topic, 'dead');
-      log.notify({ topic, id, outcome: 'failed', verdict: 'bury', reason: null, buryReason: 'poison' });
+      log.notify({ topic, id, outcome: 'failed', verdict: 'bury', reason: null, deadReason: 'poison' });
       log.error('recoverer: buried a poison job: its notifier died at each attempt', undefined, {
         topic,
         id,
@@ -233,7 +233,7 @@ class ExpiredPulls {
     for (const [i, item] of retries.entries())
       if (retried[i]?.kind === 'retried') this.#report(item, { verdict: 'retry', delayMs: item.delayMs });
     for (const [i, item] of buries.entries())
-      if (buried[i]?.kind === 'buried') this.#report(item, { verdict: 'bury', buryReason: item.reason });
+      if (buried[i]?.kind === 'buried') this.#report(item, { verdict: 'bury', deadReason: item.reason });
     const count = released.filter(({ kind }) => kind === 'released').length;
     if (count > 0) this.#ctx.metrics.count('dq_jobs_released_total', count);
     throwFailure([...retried, ...buried, ...released]);
@@ -257,7 +257,7 @@ class ExpiredPulls {
     { topic, id, version, attempt }: Lease & { readonly attempt: AttemptRecord },
     end:
       | { readonly verdict: 'retry'; readonly delayMs: number }
-      | { readonly verdict: 'bury'; readonly buryReason: string },
+      | { readonly verdict: 'bury'; readonly deadReason: string },
   ): void {
     const { log, counters, metrics } = this.#ctx;
     const { attempt: number, outcome, reason, status, durationMs } = attempt;

@@ -97,7 +97,7 @@ function storedEntries(job: JobSnapshot | EndedJob): FlowEntry[] {
 
 function endOf(job: JobSnapshot | EndedJob) {
   if ('endedAt' in job) return { at: job.endedAt, event: job.state, reason: null };
-  return job.deadAt === null ? null : { at: job.deadAt, event: 'dead' as const, reason: job.buryReason };
+  return job.deadAt === null ? null : { at: job.deadAt, event: 'dead' as const, reason: job.deadReason };
 }
 
 /** The log of an old job may be removed, and its row is kept. */

@@ -9,7 +9,7 @@ import type { Config } from '../config/options.ts';
 import { webhookIdOf } from '../core/delivery.ts';
 import { formatInstant } from '../core/duration.ts';
 import { extensionOf, optionsIn } from '../core/extension.ts';
-import type { BuryReason, JobSnapshot, Lease, ReservedJob } from '../core/job.ts';
+import type { DeadReason, JobSnapshot, Lease, ReservedJob } from '../core/job.ts';
 import { limits } from '../core/limits.ts';
 import type { OutcomeTopics } from '../core/topic/outcome-topics.ts';
 import type { Topic } from '../core/topic/topic.ts';
@@ -21,7 +21,7 @@ import { findTopic } from './change-topic.ts';
 /** How a job ended. */
 interface End {
   /** null: delivered */
-  readonly reason: BuryReason | null;
+  readonly reason: DeadReason | null;
   /** attempts that were made */
   readonly attempt: number;
   /** epoch ms by the storage clock */
@@ -55,7 +55,7 @@ interface Ending {
   readonly counters: { add(topic: string, name: 'pushed'): void };
 }
 
-const nameIn = (topic: OutcomeTopics, reason: BuryReason | null): string =>
+const nameIn = (topic: OutcomeTopics, reason: DeadReason | null): string =>
   reason === null ? topic.onDone : topic.onDead;
 
 /** undefined: the topic of the job names none. */
@@ -97,7 +97,7 @@ function bodyOf(job: EndedJob, { reason, attempt, at, status, reply }: End, part
       attempt,
       createdAt: formatInstant(acceptedAt),
       endedAt: formatInstant(at),
-      reason,
+      deadReason: reason,
       status,
       ...part('reply', reply, partMax),
       contentType,

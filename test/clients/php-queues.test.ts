@@ -52,7 +52,7 @@ describe('PHP queues', { timeout: 330_000 }, () => {
     const failed = await job(topic, ids.fail);
     expect(failed).toMatchObject({
       state: 'dead',
-      buryReason: 'nacked',
+      deadReason: 'nacked',
       attempts: [{ detail: 'broken order' }],
     });
     expect(failed.contentType).toBe('application/json');
@@ -82,7 +82,7 @@ describe('PHP queues', { timeout: 330_000 }, () => {
     const released = await job(topic, ids.release);
     expect(released).toMatchObject({ state: 'delayed', attempt: 1, maxAttempts: 100 });
     expect(minutes(released)).toBe(60);
-    expect(await job(topic, ids.fail)).toMatchObject({ state: 'dead', buryReason: 'nacked' });
+    expect(await job(topic, ids.fail)).toMatchObject({ state: 'dead', deadReason: 'nacked' });
     expect(minutes(await job(topic, ids.later))).toBe(60);
   });
 });

@@ -17,7 +17,7 @@ export const untried = {
   strikes: 0,
   lease: null,
   deadAt: null,
-  buryReason: null,
+  deadReason: null,
 } as const;
 
 export const byDue = (a: ModelJob, b: ModelJob) => a.dueAt - b.dueAt || a.version - b.version;

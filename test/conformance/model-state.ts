@@ -5,7 +5,7 @@
 import { webhookOriginOf } from '../../src/core/extension.ts';
 import {
   type AttemptRecord,
-  type BuryReason,
+  type DeadReason,
   type EndedJob,
   type EndState,
   isPulled,
@@ -148,16 +148,16 @@ export class ModelState {
     job.attempts = [...job.attempts, attempt].slice(-limits.attemptsKept);
   }
 
-  makeDead(job: ModelJob, reason: BuryReason): void {
+  makeDead(job: ModelJob, reason: DeadReason): void {
     job.state = 'dead';
     job.lease = null;
     job.deadAt = this.now();
     this.deaths.set(job.version, this.draw());
-    job.buryReason = reason;
+    job.deadReason = reason;
     this.oweAlert(job, job.deadAt, reason);
   }
 
-  oweAlert(job: ModelJob, deadAt: number, reason: BuryReason): void {
+  oweAlert(job: ModelJob, deadAt: number, reason: DeadReason): void {
     const { topic, id, version, failures } = job;
     const entry = { topic, id, version, deadAt, reason, failures, attempt: lastAttemptOf(job) };
     this.alerts.set(version, { ...entry, state: 'owed', claimedUntil: 0 });

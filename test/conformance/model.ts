@@ -273,7 +273,7 @@ export class Model extends ModelState {
     const leaseMs = (isPulled(owner) ? optionsIn(job.extension).leaseMs : undefined) ?? requestedMs;
     job.state = 'reserved';
     job.lease = { token, owner: { ...owner }, untilMs: this.now() + leaseMs };
-    const { state, priority, lease, attempts, deadAt, buryReason, ...held } = job;
+    const { state, priority, lease, attempts, deadAt, deadReason, ...held } = job;
     return { ...held, token, leaseMs };
   }
 
@@ -603,7 +603,7 @@ export class Model extends ModelState {
 
   groupOf(job: ModelJob): string {
     const last = this.lastOf(job);
-    return JSON.stringify([job.topic, job.buryReason, last?.reason, last?.status]);
+    return JSON.stringify([job.topic, job.deadReason, last?.reason, last?.status]);
   }
 
   /** Of jobs in one group, oldest death first. */
@@ -614,7 +614,7 @@ export class Model extends ModelState {
     const { reason: lastReason = null, status = null } = this.lastOf(first) ?? {};
     return {
       topic: first.topic,
-      buryReason: first.buryReason ?? 'attempts_exhausted',
+      deadReason: first.deadReason ?? 'attempts_exhausted',
       lastReason,
       status,
       count: jobs.length,

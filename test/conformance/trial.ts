@@ -6,7 +6,7 @@ import { expect } from 'vitest';
 import { replaceOptions, webhookOriginOf } from '../../src/core/extension.ts';
 import type {
   AttemptRecord,
-  BuryReason,
+  DeadReason,
   JobKey,
   JobSnapshot,
   JobState,
@@ -237,7 +237,7 @@ export class Trial {
 
   async bury(
     job: ReservedJob,
-    reason: BuryReason = 'attempts_exhausted',
+    reason: DeadReason = 'attempts_exhausted',
   ): Promise<port.FinishOutcome<'buried'>> {
     return only(await this.jobs.bury([{ ...leaseOf(job), reason, attempt: attemptOf(job) }]));
   }
@@ -298,7 +298,7 @@ export class Trial {
     return job;
   }
 
-  async buried(id: string, pushed: Pushed = {}, reason?: BuryReason): Promise<ReservedJob> {
+  async buried(id: string, pushed: Pushed = {}, reason?: DeadReason): Promise<ReservedJob> {
     const job = await this.reserved(id, pushed);
     expect(await this.bury(job, reason)).toMatchObject({ kind: 'buried' });
     return job;
@@ -427,6 +427,6 @@ export function storedAs(
   return {
     ...{ topic, id, version: outcome.version, origin: outcome.version, state: 'ready', dueAt: outcome.dueAt },
     ...{ acceptedAt: now, failures: 0, strikes: 0, priority, lease: null, contentType, body, attempts: [] },
-    ...{ deadAt: null, buryReason: null },
+    ...{ deadAt: null, deadReason: null },
   };
 }

@@ -69,7 +69,7 @@ export async function check(
 }
 
 function outcomeOf(line: Line): string {
-  const verdict = line['verdict'] === 'bury' ? `bury ${line['buryReason']}` : line['verdict'];
+  const verdict = line['verdict'] === 'bury' ? `bury ${line['deadReason']}` : line['verdict'];
   const { delayMs = waitMs, reason, status } = line as { delayMs?: number; reason?: string; status?: number };
   const wait = delayMs === waitMs ? '' : ` after ${delayMs}`;
   return `${verdict}${wait}: ${[reason, status].filter((part) => part !== null).join(' ')}`;

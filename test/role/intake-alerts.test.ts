@@ -2,7 +2,7 @@
 // server.
 import { describe, expect, it } from 'vitest';
 import type { Incident } from '../../src/core/incident.ts';
-import type { BuryReason } from '../../src/core/job.ts';
+import type { DeadReason } from '../../src/core/job.ts';
 import { IncidentFiles } from '../../src/process/incident-files.ts';
 import { attemptOf } from '../conformance/trial.ts';
 import { startIntake, type TestIntake } from '../support/intake.ts';
@@ -11,7 +11,7 @@ import { startSink, status } from '../support/sink.ts';
 import { startSilentServer, startSmtpSink } from '../support/smtp-sink.ts';
 import { until } from '../support/until.ts';
 
-async function die(dq: TestIntake, id: string, reason: BuryReason = 'attempts_exhausted'): Promise<number> {
+async function die(dq: TestIntake, id: string, reason: DeadReason = 'attempts_exhausted'): Promise<number> {
   await dq.push('t', '{}', `?id=${id}`);
   const topics = new Map();
   const request = {
@@ -42,7 +42,7 @@ describe('GET /v1/alerts', () => {
     expect(first.items).toMatchObject([
       { id: '3', state: 'owed' },
       {
-        ...{ topic: 't', id: '2', version: String(versions[1]), reason: 'gone', attempt: 1 },
+        ...{ topic: 't', id: '2', version: String(versions[1]), deadReason: 'gone', attempt: 1 },
         ...{ lastReason: 'status', status: 503, replyExcerpt: 'no', state: 'claimed' },
       },
     ]);

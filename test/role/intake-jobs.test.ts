@@ -268,7 +268,7 @@ describe('cancel and get', () => {
     expect(await why()).toEqual({ code: 'leased' });
     await dq.store.jobs.bury([{ ...job, reason: 'gone', attempt: failedAttempt }]);
     const { body: dead } = await dq.api('GET', '/v1/topics/t/jobs/a');
-    expect(dead).toMatchObject({ buryReason: 'gone', alert: 'owed', nextAttempts: [] });
+    expect(dead).toMatchObject({ deadReason: 'gone', alert: 'owed', nextAttempts: [] });
     expect(dead.why).toEqual({ code: 'dead', at: dead.deadAt });
     await dq.store.jobs.push([jobOf('b', { topic: 'gone' })]);
     expect((await dq.api('GET', '/v1/topics/gone/jobs/b')).body.why).toEqual({ code: 'not_registered' });

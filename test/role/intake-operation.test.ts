@@ -19,7 +19,7 @@ describe('dead letters', () => {
     expect(body.items.map(({ id }: { id: string }) => id).sort()).toEqual(['1', '2', '3']);
     expect(body.items[0]).toEqual({
       ...{ topic: 'a', id: expect.any(String), version: expect.stringMatching(/^\d+$/) },
-      ...{ deadAt: expect.stringMatching(/Z$/), reason: 'attempts_exhausted', lastReason: 'status' },
+      ...{ deadAt: expect.stringMatching(/Z$/), deadReason: 'attempts_exhausted', lastReason: 'status' },
       ...{ status: 500, attempt: 1, replyExcerpt: 'no', detail: '' },
       dueAt: expect.stringMatching(/Z$/),
       createdAt: expect.stringMatching(/Z$/),

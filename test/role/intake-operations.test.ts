@@ -89,7 +89,7 @@ describe('operations', () => {
       [{ kind: 'requeue', filter: { status: '5x' } }, 'filter.status'],
       [{ kind: 'requeue', filter: { lastReason: 'tiemout' } }, 'filter.lastReason'],
       [{ kind: 'requeue', filter: { state: 'ready' } }, 'filter.state'],
-      [{ kind: 'cancel', filter: { reason: 'gone' } }, 'filter.reason'],
+      [{ kind: 'cancel', filter: { deadReason: 'gone' } }, 'filter.deadReason'],
       [{ kind: 'reschedule', delay: '1m', filter: { state: 'dead' } }, 'filter.state'],
       [{ kind: 'reschedule', ...all }, 'delay'],
       [{ kind: 'run', delay: '1m', ...all }, 'delay'],

@@ -128,7 +128,7 @@ it('dead groups: by cause, in the topics that the token covers', async () => {
   const of = async (query = '', headers = asAdmin) =>
     (await dq.call('GET', `/v1/dead/groups${query}`, { headers })).body;
   const [largest, other] = [
-    { topic: 'a.x', reason: 'attempts_exhausted', lastReason: 'status', status: 500, count: 2 },
+    { topic: 'a.x', deadReason: 'attempts_exhausted', lastReason: 'status', status: 500, count: 2 },
     { topic: 'b.x', count: 1 },
   ];
   const body = await of();
@@ -143,14 +143,14 @@ it('dead groups: by cause, in the topics that the token covers', async () => {
   expect(await of('', headers)).toMatchObject({ groups: [other], examined: 1 });
   expect(await of('?topic=none')).toMatchObject({ code: 'topic_not_found' });
   for (const query of [
-    'reason=gone',
+    'deadReason=gone',
     'lastReason=none',
     'status=4xx',
     'since=2100-01-01T00:00:00Z',
     'until=2001-01-01T00:00:00Z',
   ])
     expect(await of(`?topic=a.x&${query}`), query).toMatchObject({ groups: [], examined: 0 });
-  const all = `since=${body.groups[0].firstAt}&reason=attempts_exhausted&lastReason=status&status=500`;
+  const all = `since=${body.groups[0].firstAt}&deadReason=attempts_exhausted&lastReason=status&status=500`;
   expect(await of(`?topic=a.x&${all}`)).toMatchObject({ groups: [largest], examined: 2, complete: true });
   expect(await of('?since=x')).toMatchObject({ code: 'invalid' });
   // Jobs outlive their topic: with some it is known, also where the filter matches none.
@@ -158,12 +158,14 @@ it('dead groups: by cause, in the topics that the token covers', async () => {
   await dq.registry.remove('b.x', known?.revision ?? 0);
   await dq.topics.refresh();
   for (const path of ['dead/groups?', 'dead?', 'jobs?state=ready&']) {
-    const found = await dq.call('GET', `/v1/${path}topic=b.x&since=2100-01-01T00:00:00Z`, { headers: asAdmin });
+    const found = await dq.call('GET', `/v1/${path}topic=b.x&since=2100-01-01T00:00:00Z`, {
+      headers: asAdmin,
+    });
     expect(found.status, path).toBe(200);
   }
 });
 
-it('dead letters: by bury reason, last reason and status', async () => {
+it('dead letters: by dead reason, last reason and status', async () => {
   const dq = await started();
   await bury(dq, 'a.x', ['500']);
   const die = async (id: string, reason: 'gone' | 'attempts_exhausted', attempt: object) => {
@@ -185,13 +187,13 @@ it('dead letters: by bury reason, last reason and status', async () => {
     return ids;
   };
   expect(await of('limit=2')).toEqual(['slow', '410', '500']);
-  expect(await of('reason=gone&limit=2')).toEqual(['410']);
+  expect(await of('deadReason=gone&limit=2')).toEqual(['410']);
   expect(await of('lastReason=status&limit=2')).toEqual(['410', '500']);
   expect(await of('lastReason=timeout&limit=2')).toEqual(['slow']);
   expect(await of('status=500&limit=1')).toEqual(['500']);
   expect(await of('status=4xx&limit=1')).toEqual(['410']);
   expect(await of('status=none&limit=1')).toEqual(['slow']);
-  expect(await of('status=5xx&reason=gone&limit=1')).toEqual([]);
-  for (const query of ['status=5', 'status=', 'reason=x', 'lastReason='])
+  expect(await of('status=5xx&deadReason=gone&limit=1')).toEqual([]);
+  for (const query of ['status=5', 'status=', 'deadReason=x', 'lastReason='])
     expect(await dq.api('GET', `/v1/dead?${query}`), query).toMatchObject({ status: 400 });
 });

@@ -93,7 +93,7 @@ describe.skipIf((await lacks('redis')) || (await lacks('mysql')))('journal, audi
     const isDead = its.state === 'dead';
     expect(row).toMatchObject({
       ...{ topic, id, version, origin, failures, dueAt, state: isDead ? 'dead' : 'waiting' },
-      ...{ orderAt: isDead ? its.deadAt : dueAt, reason: its.buryReason },
+      ...{ orderAt: isDead ? its.deadAt : dueAt, reason: its.deadReason },
       pushed: { acceptedAt, priority, contentType, body },
     });
     expect(row?.alertTold).toBe(id === 'told' ? version : 0);

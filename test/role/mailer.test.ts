@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Config } from '../../src/config/options.ts';
 import type { Incident } from '../../src/core/incident.ts';
-import type { AttemptRecord, BuryReason } from '../../src/core/job.ts';
+import type { AttemptRecord, DeadReason } from '../../src/core/job.ts';
 import { limits } from '../../src/core/limits.ts';
 import { AlertChannels } from '../../src/mail/alert-channels.ts';
 import { HookSender } from '../../src/mail/hook-sender.ts';
@@ -116,7 +116,7 @@ async function startMailerAlone(rig: Rig, smtp: SmtpSink | null, bounds: Bounds,
 }
 
 interface Death {
-  readonly reason?: BuryReason;
+  readonly reason?: DeadReason;
   readonly attempt?: Partial<AttemptRecord>;
 }
 

@@ -110,11 +110,11 @@ describe('notifier: a reply', () => {
 
   it('for which deadIf is true buries at its first attempt', async () => {
     const sink = await startSink(status(200, {}, '{"code":"E_ARG"}'));
-    const dead = { buryReason: 'dead_rule', reason: 'dead_rule' };
+    const dead = { deadReason: 'dead_rule', reason: 'dead_rule' };
     const { line, job } = await attempt(sink.url, { deadIf: '{res.code}=="E_ARG"' });
     expect(line).toMatchObject({ ...dead, outcome: 'failed', verdict: 'bury' });
     expect(job).toMatchObject({
-      ...{ state: 'dead', failures: 1, buryReason: 'dead_rule' },
+      ...{ state: 'dead', failures: 1, deadReason: 'dead_rule' },
       attempts: [{ reason: 'dead_rule', status: 200, ruleValues: { '{res.code}': '"E_ARG"' } }],
     });
   });
@@ -164,7 +164,7 @@ describe('notifier: a reply', () => {
     expect(await until('the attempt', () => rig.notified()[0])).toMatchObject({
       reason: 'rule',
       verdict: 'bury',
-      buryReason: 'attempts_exhausted',
+      deadReason: 'attempts_exhausted',
     });
   });
 

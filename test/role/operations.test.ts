@@ -142,7 +142,7 @@ describe.each(kinds)('operations on %s', (kind) => {
     expect(await finish({ status: '5xx' })).toMatchObject({ matched: 3 });
     expect(await finish({ status: 'none' })).toMatchObject({ matched: 1 });
     expect(await finish({ status: '502' })).toMatchObject({ matched: 0 });
-    expect(await finish({ reason: 'gone' })).toMatchObject({ matched: 0 });
+    expect(await finish({ deadReason: 'gone' })).toMatchObject({ matched: 0 });
     expect(await count(bench.store, 't', 'dead')).toBe(4);
   });
 

@@ -45,7 +45,7 @@ describe('a call', () => {
     const [arrival] = sink.arrivals;
     expect(job.json).toEqual({
       ...{ type: 'dq.done', topic: 't', id: 'a', version: expect.stringMatching(/^\d+$/), attempt: 1 },
-      ...{ webhookId: arrival?.headers['webhook-id'], reason: null, status: 201 },
+      ...{ webhookId: arrival?.headers['webhook-id'], deadReason: null, status: 201 },
       ...{ createdAt: expect.stringMatching(/Z$/), endedAt: expect.stringMatching(/Z$/) },
       ...{ reply: '{"code":0,"ü":1}', contentType: 'application/json', body: '{"order":9007199254740993}' },
     });
@@ -65,7 +65,7 @@ describe('a call', () => {
     await rig.run(createNotifier(rig.context()));
     await rig.push('t', 'a', { body: Buffer.from([255, 0]), contentType: null });
     const { json } = await follows(rig, 'dead');
-    expect(json).toMatchObject({ type: 'dq.dead', reason: 'gone', status: 410, contentType: null });
+    expect(json).toMatchObject({ type: 'dq.dead', deadReason: 'gone', status: 410, contentType: null });
     expect(json).toMatchObject({ bodyBase64: '/wA=' });
     expect(json).not.toHaveProperty('body');
     expect((await rig.store.jobs.search({ topic: 'done' }, 1, null)).items).toEqual([]);
@@ -111,7 +111,7 @@ describe('dq-upkeep', () => {
     const damaged = new StoreError({ kind: 'not_stored', code: 'store_damaged' });
     await runWith(rig, (how) => (how === undefined ? damaged : null));
     tellDeath(rig);
-    expect((await follows(rig, 'dead')).json).toMatchObject({ id: 'a', reason: 'poison', body: null });
+    expect((await follows(rig, 'dead')).json).toMatchObject({ id: 'a', deadReason: 'poison', body: null });
     expect(await stateOf(rig, 't')).toBe('dead');
   });
 
@@ -123,7 +123,7 @@ describe('dq-upkeep', () => {
     expect(rig.topics.isUnreadable('t')).toBe(true);
     await rig.run(createUpkeep(rig.context()));
     tellDeath(rig);
-    expect((await follows(rig, 'dead')).json).toMatchObject({ type: 'dq.dead', reason: 'poison' });
+    expect((await follows(rig, 'dead')).json).toMatchObject({ type: 'dq.dead', deadReason: 'poison' });
     expect(await stateOf(rig, 't')).toBe('dead');
   });
 
@@ -140,7 +140,7 @@ describe('dq-upkeep', () => {
     expect(await stateOf(rig, 't')).toBe('reserved');
     isAway = false;
     await time.passUntil('the end of the other', async () => (await stateOf(rig, 't')) === 'dead');
-    expect((await follows(rig, 'dead')).json).toMatchObject({ reason: 'poison', body: '{"id":"a"}' });
+    expect((await follows(rig, 'dead')).json).toMatchObject({ deadReason: 'poison', body: '{"id":"a"}' });
   });
 });
 
@@ -162,7 +162,7 @@ describe('a pulled job', () => {
     expect(json).toMatchObject({ type: 'dq.done', id: 'a', attempt: 1, status: null, body: '{"n":1}' });
     expect(json).toMatchObject({ reply: '{"rows":3}' });
     await dq.api('POST', '/v1/leases/nack', { leases: [b], dead: true });
-    expect((await follows(dq, 'dead')).json).toMatchObject({ id: 'b', reason: 'nacked', reply: null });
+    expect((await follows(dq, 'dead')).json).toMatchObject({ id: 'b', deadReason: 'nacked', reply: null });
     expect((await dq.api('POST', '/v1/leases/ack', { leases: [a, b] })).body).toEqual({
       results: [409, 409].map((status) => ({ status, code: 'lease_lost' })),
     });

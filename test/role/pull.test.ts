@@ -158,7 +158,7 @@ describe('a pulled job', () => {
     await dq.api('POST', '/v1/topics/report/jobs/a/run');
     const [third] = await pull();
     await act('nack', [third.lease], { delay: '1h' });
-    expect(await job('a')).toMatchObject({ state: 'dead', buryReason: 'attempts_exhausted' });
+    expect(await job('a')).toMatchObject({ state: 'dead', deadReason: 'attempts_exhausted' });
   });
 
   it('dies at once when its client says so, and goes back uncounted when it is released', async () => {
@@ -168,7 +168,7 @@ describe('a pulled job', () => {
     const [again] = await pull();
     expect(again).toMatchObject({ id: 'a', attempt: 1 });
     await act('nack', [again.lease], { dead: true });
-    expect(await job('a')).toMatchObject({ state: 'dead', buryReason: 'nacked' });
+    expect(await job('a')).toMatchObject({ state: 'dead', deadReason: 'nacked' });
   });
 
   it('is snoozed by a release with a delay: it waits, and no attempt counts', async () => {
@@ -222,7 +222,7 @@ describe('options of a job', () => {
     expect((await job('own')).attempts).toMatchObject([{ nextDelayMs: 3_600_000 }]);
     await dq.api('POST', '/v1/topics/report/jobs/own/run');
     await act('nack', [(await pull())[0].lease]);
-    expect(await job('own')).toMatchObject({ state: 'dead', buryReason: 'attempts_exhausted' });
+    expect(await job('own')).toMatchObject({ state: 'dead', deadReason: 'attempts_exhausted' });
     await dq.api('POST', '/v1/topics/report/jobs/own/requeue');
     const again = await job('own');
     expect(again).toMatchObject({ maxAttempts: 2, backoff: ['1h', '2h'], deadline });

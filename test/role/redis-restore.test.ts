@@ -79,7 +79,7 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', async () => {
     const dead = { state: 'dead', reason: 'gone', orderAt: 5_000, failures: 2 } as const;
     const [owed, told] = [later(version), later(version) + 1];
     await healing.put([rowOf(owed, dead), rowOf(told, { ...dead, id: '2', alertTold: told })]);
-    expect(await trial.jobs.get(key)).toMatchObject({ state: 'dead', buryReason: 'gone', deadAt: 5_000 });
+    expect(await trial.jobs.get(key)).toMatchObject({ state: 'dead', deadReason: 'gone', deadAt: 5_000 });
     expect(await trial.alerts.stateOf({ ...key, version: owed })).toBe('owed');
     expect(await trial.alerts.stateOf({ topic: 't', id: '2', version: told })).toBe('sent');
     await sound(trial);
@@ -136,7 +136,7 @@ describe.skipIf(await lacks('redis'))('Redis store, put-back', async () => {
     expect(await trial.jobs.get(key)).toMatchObject({ failures: 2, dueAt, version });
     const dead = rowOf(version, { state: 'dead', reason: 'no_retry', orderAt: 7, failures: 2 });
     expect(await healing.put([dead])).toMatchObject([{ kind: 'put' }]);
-    expect(await trial.jobs.get(key)).toMatchObject({ state: 'dead', buryReason: 'no_retry' });
+    expect(await trial.jobs.get(key)).toMatchObject({ state: 'dead', deadReason: 'no_retry' });
     expect(await healing.put([endedRow(version, 'expired')])).toMatchObject([{ kind: 'removed' }]);
     expect(await trial.jobs.get(key)).toBeNull();
     const job = await trial.reserved('2');

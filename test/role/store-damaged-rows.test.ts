@@ -37,7 +37,7 @@ it('reserve: buries a ready job without a body; other jobs keep their turns', as
   expect(await reservedIds()).toEqual(['2', '3']);
   expect(errors).toEqual([expect.stringContaining('job t/1 has no body')]);
   expect((await dead.list({}, 10, null)).items).toMatchObject([
-    { topic: 't', id: '1', buryReason: 'poison' },
+    { topic: 't', id: '1', deadReason: 'poison' },
   ]);
   expect(await jobs.get({ topic: 't', id: '1' })).toMatchObject({ state: 'dead' });
   expect(await alerts.due(0)).toEqual(['t']);

@@ -56,7 +56,7 @@ describe('recoverer: leases', () => {
     await rig.reserve(1, pullOwner, 300);
     await time.passUntil('it is dead', async () => (await stateOf(rig, 'a')) === 'dead');
     expect(await rig.store.jobs.get({ topic: 't', id: 'a' })).toMatchObject({
-      ...{ strikes: 0, failures: 2, buryReason: 'attempts_exhausted' },
+      ...{ strikes: 0, failures: 2, deadReason: 'attempts_exhausted' },
     });
     expect([rig.counted('t', 'retried'), rig.counted('t', 'dead')]).toEqual([1, 1]);
   });

@@ -44,7 +44,7 @@ const nameOf = ({ topic, id }: JobKey) => `${topic}\0${id}`;
 const withoutBody = (row: JobRow) => ({ ...row, pushed: { ...row.pushed, body: null } });
 
 function rowFor(job: DumpedJob) {
-  const { version, origin, dueAt, failures, state, buryReason: reason, acceptedAt, priority } = job;
+  const { version, origin, dueAt, failures, state, deadReason: reason, acceptedAt, priority } = job;
   const { contentType, deadAt } = job;
   const isDead = state === 'dead';
   return {

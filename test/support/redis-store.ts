@@ -6,7 +6,7 @@ import { onTestFinished } from 'vitest';
 import type { RedisServer } from '../../scripts/services/redis.ts';
 import type { EndedJob } from '../../src/core/job.ts';
 import { filled } from '../../src/core/shard-list.ts';
-import { buryReasonCodes, readSafe } from '../../src/core/stored-codes.ts';
+import { deadReasonCodes, readSafe } from '../../src/core/stored-codes.ts';
 import type { AlertEntry } from '../../src/ports/job-store.ts';
 import { type Bucket, idOf, prefixOf } from '../../src/store/redis/scripts/keys.ts';
 import {
@@ -282,7 +282,7 @@ async function dumpBucket(raw: Redis, prefix: string, now: number) {
             }
           : null,
       deadAt: more.state === 3 ? more.deadAt : null,
-      buryReason: more.state === 3 ? (buryReasonCodes[more.reason] ?? null) : null,
+      deadReason: more.state === 3 ? (deadReasonCodes[more.reason] ?? null) : null,
     });
   }
   const ends: EndedJob[] = [...ended].map(([field, record]) => ({

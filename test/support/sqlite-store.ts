@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { AttemptRecord, EndedJob } from '../../src/core/job.ts';
-import { buryReasonCodes, endCodes, priorityCodes, stateCodes } from '../../src/core/stored-codes.ts';
+import { deadReasonCodes, endCodes, priorityCodes, stateCodes } from '../../src/core/stored-codes.ts';
 import type { AlertEntry } from '../../src/ports/job-store.ts';
 import type { TopicRecord } from '../../src/ports/registry.ts';
 import type { Database } from '../../src/runtime/database.ts';
@@ -133,7 +133,7 @@ function jobOf(row: Row): DumpedJob {
     attempts: JSON.parse(row['list'] ?? '[]') as AttemptRecord[],
     ...(row['extension'] ? { extension: Buffer.from(row['extension']) } : {}),
     deadAt: row['dead_at'] ?? null,
-    buryReason: row['reason'] === null ? null : (buryReasonCodes[row['reason'] ?? 0] ?? null),
+    deadReason: row['reason'] === null ? null : (deadReasonCodes[row['reason'] ?? 0] ?? null),
   };
 }
 
@@ -161,7 +161,7 @@ function alertOf(row: Row, now: number): AlertEntry {
     id: textOf(row['id'] ?? new Uint8Array()),
     version: row['version'] ?? 0,
     deadAt: row['dead_at'] ?? 0,
-    reason: buryReasonCodes[row['reason'] ?? 0] ?? 'attempts_exhausted',
+    reason: deadReasonCodes[row['reason'] ?? 0] ?? 'attempts_exhausted',
     failures: row['failures'] ?? 0,
     attempt: JSON.parse(row['attempt'] ?? 'null') as AttemptRecord | null,
     state: ranOut ? 'owed' : state,

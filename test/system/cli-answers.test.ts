@@ -55,9 +55,9 @@ function problem(status: number, code: string, more: object = {}): { status: num
 
 it('dead ls: filters by the reasons and the status', async () => {
   const api = await scriptedApi(() => ({ status: 200, json: { items: [], nextCursor: null } }));
-  const flags = ['--reason', 'gone', '--last-reason', 'status', '--status', '5xx'];
+  const flags = ['--dead-reason', 'gone', '--last-reason', 'status', '--status', '5xx'];
   expect(await runDq(['dead', 'ls', 't', ...flags, '--url', api.url])).toMatchObject({ code: 0 });
-  expect(api.calls[0]?.url).toContain('/v1/dead?topic=t&reason=gone&lastReason=status&status=5xx&');
+  expect(api.calls[0]?.url).toContain('/v1/dead?topic=t&deadReason=gone&lastReason=status&status=5xx&');
 });
 
 describe.skipIf(await lacks('redis'))('with a jobs.db that has not moved', async () => {
@@ -261,7 +261,7 @@ describe('dq dead purge', () => {
       return { status: 200, json: { items: [], nextCursor: null } };
     });
     for (const [words, question] of [
-      [['dead', 'purge', 't', '--reason', 'gone'], 'Remove 7 dead letters for good?'],
+      [['dead', 'purge', 't', '--dead-reason', 'gone'], 'Remove 7 dead letters for good?'],
       [['dead', 'purge', 't', '--since', '24h'], 'Remove 7 dead letters for good?'],
       [['clear', 't'], 'End 10 jobs of the topic t?'],
       [['clear', '--all'], 'This ends 10 jobs of every topic,'],

@@ -389,8 +389,8 @@ describe('dq push, get, cancel', () => {
       isProcess: true,
     });
     expect(local.stderr).toContain('2030-01-31T01:00:00.000Z');
-    const refused = await dq(['dead', 'purge', 'shown', '--reason', 'timeout']);
-    expect(refused.stderr).toMatch(/^dq: --reason: must be one of/);
+    const refused = await dq(['dead', 'purge', 'shown', '--dead-reason', 'timeout']);
+    expect(refused.stderr).toMatch(/^dq: --dead-reason: must be one of/);
     for (const verb of ['get', 'cancel', 'run'])
       expect(await dq([verb, '5002'])).toMatchObject({
         code: 2,
@@ -610,8 +610,8 @@ describe('dq dead', () => {
     expect(await rowsOf(['dead', 'ls', 'chosen', '--until', '24h'])).toHaveLength(1);
     expect(await dead()).toEqual(['a', 'b', 'c', 'd', 'e']);
 
-    expect((await dq(['dead', 'purge', 'chosen', '--reason', 'gone'])).code).toBe(1);
-    const purged = await dq(['dead', 'purge', 'chosen', '--reason', 'gone', '-y']);
+    expect((await dq(['dead', 'purge', 'chosen', '--dead-reason', 'gone'])).code).toBe(1);
+    const purged = await dq(['dead', 'purge', 'chosen', '--dead-reason', 'gone', '-y']);
     expect(purged.stderr).toMatch(/\ndq: 2 purged, 0 left as they are, 0 failed\n$/);
     expect(await dead()).toEqual(['c', 'd', 'e']);
     sink.answer(status(200));

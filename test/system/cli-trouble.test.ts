@@ -88,10 +88,10 @@ describe('dq explain TOPIC', () => {
     await explained('down', says);
 
     const groups = await output('dead', 'groups', 'down');
-    expect(groups).toMatch(/^TOPIC +REASON +LAST REASON +STATUS +COUNT +FIRST +LAST$/m);
+    expect(groups).toMatch(/^TOPIC +DEAD REASON +LAST REASON +STATUS +COUNT +FIRST +LAST$/m);
     expect(groups).toMatch(/^down +attempts_exhausted +status +503 +3 +\S+Z +\S+Z$/m);
     // Every filter of the other commands on dead letters.
-    const filters = ['--since', 'today', '--reason', 'attempts_exhausted', '--last-reason', 'status'];
+    const filters = ['--since', 'today', '--dead-reason', 'attempts_exhausted', '--last-reason', 'status'];
     expect(await output('dead', 'groups', 'down', ...filters, '--status', '5xx')).toMatch(/^down +attempts/m);
     expect(await output('dead', 'groups', 'down', '--until', 'yesterday')).not.toMatch(/^down/m);
     expect((await dq(['dead', 'groups', 'absent'])).code).toBe(4);

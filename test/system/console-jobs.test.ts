@@ -561,7 +561,7 @@ describe('all that match', () => {
   it('a purge takes a typed word or number, and only what the address names and was dead when it was asked', async () => {
     await bury('purged', { maxAttempts: 1 }, '/410');
     await bury('tired', { maxAttempts: 1 }, '/502');
-    const page = await site.open('/dead?topic=purged&reason=gone');
+    const page = await site.open('/dead?topic=purged&deadReason=gone');
     await shows(page, `${count} matches`);
     await button(page, 'Purge…').click();
     const dialog = page.getByRole('dialog');
@@ -572,7 +572,10 @@ describe('all that match', () => {
     await deadAre('purged', count + 1);
     await dialog.getByRole('textbox').fill(`${count}`);
     await button(dialog, 'Purge').click();
-    expect(await ended('purge')).toMatchObject({ done: count, filter: { topic: 'purged', reason: 'gone' } });
+    expect(await ended('purge')).toMatchObject({
+      done: count,
+      filter: { topic: 'purged', deadReason: 'gone' },
+    });
     expect([await deadIn('purged'), await deadIn('tired')]).toEqual([1, count]);
 
     await page.goto(`${site.url}/dead?lastReason=status&idPrefix=tired`);
@@ -592,7 +595,7 @@ describe('all that match', () => {
     const at = new Date().toISOString();
     const group = {
       topic: 'tired',
-      reason: 'poison',
+      deadReason: 'poison',
       lastReason: null,
       status: null,
       count: 2,
@@ -605,7 +608,7 @@ describe('all that match', () => {
     );
     await page.goto(`${site.url}/dead`);
     await page.getByRole('link', { name: 'View', exact: true }).click();
-    await page.waitForURL('**/dead?topic=tired&reason=poison&lastReason=none&status=none');
+    await page.waitForURL('**/dead?topic=tired&deadReason=poison&lastReason=none&status=none');
     await shows(page, 'No dead letter matches');
   });
 

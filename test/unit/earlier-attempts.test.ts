@@ -46,9 +46,9 @@ it.each([
   ['failed since the requeue', 1, all(1, 2, 1), true],
   ['not called since the requeue', 0, all(1, 2), false],
 ])('marks of a dead letter that was %s', (_, failures, attempts, isLast) => {
-  const dead = { buryReason: 'expired', attempts, failures } as const;
+  const dead = { deadReason: 'expired', attempts, failures } as const;
   for (const marks of [{ lastReason: 'status' }, { status: '500' }, { status: '5xx' }] as const)
     expect(hasMarks(marks, dead), JSON.stringify(marks)).toBe(isLast);
-  expect(hasMarks({ reason: 'expired' }, dead)).toBe(true);
+  expect(hasMarks({ deadReason: 'expired' }, dead)).toBe(true);
   expect(hasMarks({ status: 'none' }, dead)).toBe(!isLast);
 });

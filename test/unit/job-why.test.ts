@@ -11,7 +11,7 @@ import { plannedAttempts } from '../../src/core/retry-policy.ts';
 const ready: JobSnapshot = {
   ...{ topic: 't', id: 'a', version: 1, origin: 1, state: 'ready', dueAt: 1_000, acceptedAt: 0 },
   ...{ failures: 0, strikes: 0, contentType: null, body: Buffer.alloc(0), attempts: [] },
-  ...{ deadAt: null, buryReason: null },
+  ...{ deadAt: null, deadReason: null },
 };
 const because = (...codes: CapacityReason['code'][]): CapacityReason[] =>
   codes.map((code) => ({ code, message: code, remedy: '', values: {} }));

@@ -18,7 +18,7 @@ async function ackOf(n: number, onDone: string, bodyBytesMax = 256 * 1024) {
     reading -= 1;
     const times = { dueAt: 1, acceptedAt: 1, deadAt: null, failures: 0, strikes: 0 };
     const about = { version: 1, origin: 1, state: 'reserved', contentType: null } as const;
-    return { topic, id, ...times, ...about, body: Buffer.from('{}'), attempts: [], buryReason: null };
+    return { topic, id, ...times, ...about, body: Buffer.from('{}'), attempts: [], deadReason: null };
   };
   const topics = new Map([
     ['t', { ...none, onDone }],

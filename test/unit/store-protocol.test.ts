@@ -164,7 +164,7 @@ describe('messages', () => {
     );
     expect(through((w) => messages.reservedCodec.write(w, null), messages.reservedCodec.read)).toBeNull();
     const { token, leaseMs, ...rest } = job;
-    const snapshot = { ...rest, state: 'dead', attempts: [attempt], deadAt: 3, buryReason: 'gone' } as const;
+    const snapshot = { ...rest, state: 'dead', attempts: [attempt], deadAt: 3, deadReason: 'gone' } as const;
     expect(through((w) => messages.snapshotCodec.write(w, snapshot), messages.snapshotCodec.read)).toEqual(
       snapshot,
     );

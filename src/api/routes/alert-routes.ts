@@ -89,7 +89,7 @@ function alertJson(entry: AlertEntry) {
     id: entry.id,
     version: String(entry.version),
     deadAt: formatInstant(entry.deadAt),
-    reason: entry.reason,
+    deadReason: entry.reason,
     attempt: entry.failures,
     lastReason: entry.attempt?.reason ?? null,
     status: entry.attempt?.status ?? null,

@@ -10,7 +10,7 @@ import {
 import { contractLimits } from '../../contract/api/limits.ts';
 import { shownFilter } from '../../core/audit.ts';
 import { formatInstant } from '../../core/duration.ts';
-import { type BuryReason, lastAttemptOf } from '../../core/job.ts';
+import { type DeadReason, lastAttemptOf } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import { type DeadMarks, hasMarks } from '../../core/survey.ts';
 import type { DeadFilter, DeadLetters, Page, DeadLetter as StoredDeadLetter } from '../../ports/job-store.ts';
@@ -33,10 +33,10 @@ export function deadRoutes(api: Api, { role }: ApiContext): void {
   const operate = needs('operate', 'handler');
 
   api.get('/v1/dead', { schema: listDeadSchema, config: needs('read', 'handler') }, async (request) => {
-    const { limit, cursor, reason, lastReason, status, ...query } = request.query;
+    const { limit, cursor, deadReason, lastReason, status, ...query } = request.query;
     requireTopicOf(request, query.topic);
     const filter = readFilter(query, true);
-    const marks = { reason, lastReason, status };
+    const marks = { deadReason, lastReason, status };
     const hasAny = Object.values(marks).some((mark) => mark !== undefined);
     const paging = [readLimit(limit), cursor ?? null] as const;
     const found = hasAny ? findMarked(dead, marks, filter, ...paging) : dead.list(filter, ...paging);
@@ -102,7 +102,7 @@ function deadJson(job: StoredDeadLetter): DeadLetterJson {
     version: String(job.version),
     deadAt: formatInstant(job.deadAt ?? job.dueAt),
     // A dead job has one.
-    reason: job.buryReason as BuryReason,
+    deadReason: job.deadReason as DeadReason,
     lastReason: last?.reason ?? null,
     status: last?.status ?? null,
     attempt: job.failures,

@@ -71,11 +71,11 @@ export function jobJson(
   };
   const attempts = attemptsJson(job);
   if ('endedAt' in job) return { ...head, attempts };
-  const { deadAt, buryReason, strikes, contentType, body } = job;
+  const { deadAt, deadReason, strikes, contentType, body } = job;
   return {
     ...head,
     ...(deadAt === null ? {} : { deadAt: formatInstant(deadAt) }),
-    ...(buryReason === null ? {} : { buryReason }),
+    ...(deadReason === null ? {} : { deadReason }),
     ...(alert === undefined ? {} : { alert }),
     strikes,
     ...(shard === undefined ? {} : { shard }),

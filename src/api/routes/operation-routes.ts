@@ -145,7 +145,7 @@ function readOperationFilter({
     ),
     false,
   );
-  for (const name of ['reason', 'lastReason', 'status'] as const)
+  for (const name of ['deadReason', 'lastReason', 'status'] as const)
     if (rest[name] !== undefined && !isDead(kind))
       throw invalidField(`filter.${name}`, 'is only for requeue and purge');
   if (rest.state !== undefined) {

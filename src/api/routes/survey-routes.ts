@@ -120,10 +120,10 @@ export function surveyRoutes(api: Api, { role }: ApiContext): void {
   });
 
   api.get('/v1/dead/groups', { schema: groupDeadSchema, config }, async (request) => {
-    const { reason, lastReason, status, ...query } = request.query;
+    const { deadReason, lastReason, status, ...query } = request.query;
     const { topic, ...times } = readFilter(query, true);
     const topics = await visibleTopics(request, role, topic);
-    const selection = { ...times, reason, lastReason, status };
+    const selection = { ...times, deadReason, lastReason, status };
     const answer = await groups
       .of(JSON.stringify([topics, selection]), async () =>
         groupsJson(await surveys.deadGroups(topics, selection), now()),
@@ -177,6 +177,6 @@ function groupsJson({ groups, ...rest }: DeadGroups, now: number) {
   return { groups: groups.map(groupJson), ...rest, at: formatInstant(now) };
 }
 
-function groupJson({ buryReason, firstAt, lastAt, ...group }: DeadGroup) {
-  return { ...group, reason: buryReason, firstAt: formatInstant(firstAt), lastAt: formatInstant(lastAt) };
+function groupJson({ firstAt, lastAt, ...group }: DeadGroup) {
+  return { ...group, firstAt: formatInstant(firstAt), lastAt: formatInstant(lastAt) };
 }

@@ -282,9 +282,9 @@ const callsOf = ({ delivered, failed, failuresInRow, since }: TopicFailures) => 
 const hasFailed = (failures: TopicFailures | undefined): boolean =>
   failures !== undefined && failures.failed + failures.failuresInRow > 0;
 
-const deadJson = ({ count, buryReason, lastReason, status }: DeadGroup) => ({
+const deadJson = ({ count, deadReason, lastReason, status }: DeadGroup) => ({
   count,
-  reason: buryReason,
+  reason: deadReason,
   lastReason,
   status,
 });

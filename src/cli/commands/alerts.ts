@@ -54,7 +54,15 @@ async function list(flags: DaemonOptions & { readonly limit: string }): Promise<
         one.status,
         excerpt(one.replyExcerpt || (one.detail ?? ''), excerptMax),
       );
-      jobRows.push([shownInstant(one.deadAt), one.reason, one.topic, one.id, one.attempt, one.state, last]);
+      jobRows.push([
+        shownInstant(one.deadAt),
+        one.deadReason,
+        one.topic,
+        one.id,
+        one.attempt,
+        one.state,
+        last,
+      ]);
     }
   });
   const rows = [...incidentRows, ...jobRows];

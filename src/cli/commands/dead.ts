@@ -12,7 +12,7 @@ import type {
 import type { JobJson } from '../../contract/api/job.ts';
 import type { PageOf, ReplyOf } from '../../contract/api/schema.ts';
 import { messageOf } from '../../core/errors.ts';
-import { buryReasons } from '../../core/job.ts';
+import { deadReasons } from '../../core/job.ts';
 import { limits } from '../../core/limits.ts';
 import type { OperationKind } from '../../core/operation.ts';
 import type { ApiCall, ApiClient, FlagNames } from '../daemon/api-client.ts';
@@ -31,7 +31,8 @@ import { agree, excerpt, instantOf, printData, printItems, say } from '../output
 import { startProgress } from '../output/progress.ts';
 import { runOperation } from './operations.ts';
 
-type FilterFlags = DaemonOptions & Texts<'topic' | 'since' | 'until' | 'reason' | 'lastReason' | 'status'>;
+type FilterFlags = DaemonOptions &
+  Texts<'topic' | 'since' | 'until' | 'deadReason' | 'lastReason' | 'status'>;
 
 const excerptMax = 80;
 
@@ -62,7 +63,7 @@ function withFilter(command: Command): Command {
     .option('--topic <topic>', 'topic, the same as the argument')
     .addOption(timeOption('--since', 'earliest time of death'))
     .addOption(timeOption('--until', 'end of the time of death, exclusive'))
-    .option('--reason <reason>', `why the job died: ${buryReasons.join(', ')}`)
+    .option('--dead-reason <reason>', `why the job became a dead letter: ${deadReasons.join(', ')}`)
     .option(
       '--last-reason <reason>',
       'why its last attempt failed: status, rule, timeout, connect …; or none',
@@ -86,10 +87,10 @@ interface ListFlags extends FilterFlags {
 }
 
 /** The filter of a command, without its topic. */
-const filterOf = ({ since, until, reason, lastReason, status }: FilterFlags) => ({
+const filterOf = ({ since, until, deadReason, lastReason, status }: FilterFlags) => ({
   since,
   until,
-  reason,
+  deadReason,
   lastReason,
   status,
 });
@@ -104,7 +105,7 @@ async function list(flags: ListFlags): Promise<void> {
       TOPIC: 'topic',
       ID: 'id',
       'DEAD AT': instantOf('deadAt'),
-      REASON: 'reason',
+      'DEAD REASON': 'deadReason',
       'LAST REASON': 'lastReason',
       STATUS: 'status',
       ATTEMPTS: 'attempt',
@@ -131,7 +132,7 @@ async function groups(flags: FilterFlags): Promise<void> {
   if (flags.json) return;
   printItems(json.groups, {
     TOPIC: 'topic',
-    REASON: 'reason',
+    'DEAD REASON': 'deadReason',
     'LAST REASON': 'lastReason',
     STATUS: 'status',
     COUNT: 'count',
@@ -148,7 +149,7 @@ type BulkFlags = FilterFlags &
 
 /** Flags of an operation by API field name. */
 const operationFlags: FlagNames = {
-  ...flagNames(['since', 'until', 'reason', 'lastReason', 'status', 'spread', 'rate']),
+  ...flagNames(['since', 'until', 'deadReason', 'lastReason', 'status', 'spread', 'rate']),
   ids: '--id',
 };
 
@@ -219,7 +220,7 @@ function requireChoice(flags: BulkFlags, verb: string): void {
   const isGiven = [topic, ...Object.values(filterOf(flags))].some((given) => given !== undefined);
   if (id !== undefined && topic === undefined) throw new Exit('usage', '--id needs a topic');
   if (!isGiven && !all)
-    throw new Exit('usage', `select what to ${verb}: a topic, --since, --reason, --status …, or --all`);
+    throw new Exit('usage', `select what to ${verb}: a topic, --since, --dead-reason, --status …, or --all`);
 }
 
 /** Whether the calls for dead letters lack what the flags ask for. */

@@ -110,9 +110,9 @@ async function lastDeath(
     query: { topic, limit: 1 },
     needs: ['items'],
   });
-  return json.items.map(({ id, deadAt, reason, lastReason, status, replyExcerpt, detail }) => [
+  return json.items.map(({ id, deadAt, deadReason, lastReason, status, replyExcerpt, detail }) => [
     'last dead',
-    `${id}, at ${shownInstant(deadAt)}: ${words(reason, lastReason, status, excerpt(replyExcerpt || (detail ?? ''), excerptMax))}`,
+    `${id}, at ${shownInstant(deadAt)}: ${words(deadReason, lastReason, status, excerpt(replyExcerpt || (detail ?? ''), excerptMax))}`,
   ]);
 }
 
@@ -196,7 +196,7 @@ const sentences: Readonly<Record<Exclude<WhyCode, NumberedCode | HeldCode | 'dea
   unknown: 'it is due; no answer about what holds it',
 };
 
-function sentenceOf({ state, attempt, maxAttempts, buryReason, why, again }: JobJson, now: number): string {
+function sentenceOf({ state, attempt, maxAttempts, deadReason, why, again }: JobJson, now: number): string {
   const max = maxAttempts ?? '?';
   const at = why.at ?? '';
   const shown = at === '' ? '' : shownInstant(at);
@@ -221,7 +221,7 @@ function sentenceOf({ state, attempt, maxAttempts, buryReason, why, again }: Job
         why.notifier && `in ${why.notifier}`,
       );
     case 'dead':
-      return `dead letter since ${shown}: ${buryReason ?? 'no attempt follows'}`;
+      return `dead letter since ${shown}: ${deadReason ?? 'no attempt follows'}`;
     case 'ended':
       return `${state} since ${shown}`;
     case 'topic_paused':

@@ -124,7 +124,7 @@ function print(job: JobJson): void {
     ['version', job.version],
     ['webhook id', job.webhookId],
     ['state', job.state],
-    ...(job.buryReason === undefined ? [] : [['reason', job.buryReason] as const]),
+    ...(job.deadReason === undefined ? [] : [['dead reason', job.deadReason] as const]),
     ...dueRows(job),
     ...(job.again === undefined ? [] : [['snoozed', snoozesOf(job, job.again)] as const]),
     ['created at', shownInstant(job.createdAt)],
@@ -165,8 +165,8 @@ function snoozesOf({ why, dueAt }: JobJson, again: number): string {
 }
 
 /** A dead letter may have died by an earlier setting. */
-function attemptsOf({ attempt, maxAttempts, buryReason }: JobJson): string {
-  const isEarlier = buryReason === 'attempts_exhausted' && maxAttempts !== null && attempt < maxAttempts;
+function attemptsOf({ attempt, maxAttempts, deadReason }: JobJson): string {
+  const isEarlier = deadReason === 'attempts_exhausted' && maxAttempts !== null && attempt < maxAttempts;
   return isEarlier
     ? `${attempt}, all when it died; now ${maxAttempts}`
     : `${attempt} of ${maxAttempts ?? '?'}`;

@@ -138,11 +138,11 @@ export class QueueService {
       attempts: found.attempts.map((one) => attemptJson(one, found)),
     };
     if ('endedAt' in found) return { ...common, endedAt: formatInstant(found.endedAt) };
-    const { deadAt, buryReason, contentType, body } = found;
+    const { deadAt, deadReason, contentType, body } = found;
     return {
       ...common,
       deadAt: formatInstantOrNull(deadAt),
-      buryReason,
+      deadReason,
       contentType,
       body,
     };

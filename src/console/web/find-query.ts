@@ -1,9 +1,8 @@
 // The query language of the console: `topic:vip.recall state:dead id:vip-2026* body:"88120" due:-1h..+3h
-// reason:timeout status:5xx`. The text of the find box, the chips of a screen and the query of its address
-// are one query. Pure.
+// lastReason:timeout status:5xx`. The text of the find box, the chips of a screen and the query of its
+// address are one query. Pure.
 
 import { parseDuration, parseInstant } from '../../core/duration.ts';
-import { buryReasons } from '../../core/job.ts';
 
 /** Members of the address of /jobs and /dead, by their names there; '' or absent: any. */
 export type FindQuery = Readonly<Partial<Record<QueryName, string>>>;
@@ -15,7 +14,7 @@ export type QueryName =
   | 'body'
   | 'due'
   | 'lastReason'
-  | 'reason'
+  | 'deadReason'
   | 'status';
 
 interface Found {
@@ -24,10 +23,7 @@ interface Found {
   readonly text: string;
 }
 
-const keys = new Set(['topic', 'state', 'id', 'body', 'due', 'reason', 'status']);
-
-/** Other reasons are those of the last attempt. */
-const isBuryReason = (text: string): boolean => buryReasons.some((reason) => reason === text);
+const keys = new Set(['topic', 'state', 'id', 'body', 'due', 'deadReason', 'lastReason', 'status']);
 
 /** A search of bodies takes a text of 3 bytes or more. */
 export const isSearchable = (text: string): boolean => new TextEncoder().encode(text).length >= 3;
@@ -37,11 +33,10 @@ export function readQuery(input: string): Found {
   const query: Partial<Record<QueryName, string>> = {};
   const words: string[] = [];
   for (const [word, key = '', quoted, plain = ''] of input.matchAll(
-    /(?:([a-z]+):)?(?:"((?:[^"\\]|\\.)*)"|(\S+))/g,
+    /(?:([A-Za-z]+):)?(?:"((?:[^"\\]|\\.)*)"|(\S+))/g,
   )) {
     const value = quoted === undefined ? plain : quoted.replace(/\\(.)/g, '$1');
     if (key === 'id' && quoted === undefined && value.endsWith('*')) query.idPrefix = value.slice(0, -1);
-    else if (key === 'reason') query[isBuryReason(value) ? 'reason' : 'lastReason'] = value;
     else if (keys.has(key)) query[key as QueryName] = value;
     else words.push(key === '' && quoted !== undefined ? value : word);
   }
@@ -52,8 +47,9 @@ const quote = (value: string): string =>
   /[\s"\\]|\*$/.test(value) ? `"${value.replace(/["\\]/g, '\\$&')}"` : value;
 
 /** readQuery reads it back. */
-export function writeQuery({ idPrefix = '', body = '', lastReason = '', ...rest }: FindQuery): string {
-  const parts = (['topic', 'state', 'id', 'due', 'reason', 'status'] as const).map((name) => {
+export function writeQuery({ idPrefix = '', body = '', ...rest }: FindQuery): string {
+  const names = ['topic', 'state', 'id', 'due', 'deadReason', 'lastReason', 'status'] as const;
+  const parts = names.map((name) => {
     const value = rest[name] ?? '';
     return value === '' ? '' : `${name}:${quote(value)}`;
   });
@@ -61,15 +57,16 @@ export function writeQuery({ idPrefix = '', body = '', lastReason = '', ...rest 
     ...parts,
     idPrefix === '' ? '' : `id:${idPrefix}*`,
     body === '' ? '' : `body:"${body.replace(/["\\]/g, '\\$&')}"`,
-    lastReason === '' ? '' : `reason:${quote(lastReason)}`,
   ]
     .filter((part) => part !== '')
     .join(' ');
 }
 
 /** Dead letters are listed by what their last attempt said; all others are on the screen of jobs. */
-export function screenOf({ reason, lastReason, status }: FindQuery): 'jobs' | 'dead' {
-  return [reason, lastReason, status].some((value) => value !== undefined && value !== '') ? 'dead' : 'jobs';
+export function screenOf({ deadReason, lastReason, status }: FindQuery): 'jobs' | 'dead' {
+  return [deadReason, lastReason, status].some((value) => value !== undefined && value !== '')
+    ? 'dead'
+    : 'jobs';
 }
 
 /** Begin and end of the day, in the time zone of the browser; epoch ms. */

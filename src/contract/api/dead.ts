@@ -47,7 +47,7 @@ export const listDeadSchema = {
   tags,
   summary: 'Dead letters, newest first',
   description:
-    'With reason, lastReason or status a page can be short or empty although nextCursor is set: each call ' +
+    'With deadReason, lastReason or status a page can be short or empty although nextCursor is set: each call ' +
     `examines at most ${contractLimits.deadRowsMax} dead letters.`,
   querystring: closed({
     ...deadTimes,
@@ -104,7 +104,7 @@ export const purgeDeadSchema = {
 const DeadGroup = closed(
   {
     topic: TopicName,
-    reason: DeadReason,
+    deadReason: DeadReason,
     lastReason: LastReason,
     status: countOrNull('HTTP status of the last attempt', 500),
     count: count('dead letters', 1240),
@@ -122,7 +122,7 @@ export type DeadGroupJson = JsonOf<typeof DeadGroup>;
 export const groupDeadSchema = {
   operationId: 'groupDead',
   tags,
-  summary: 'Dead letters by topic, reason, last reason and status, largest group first',
+  summary: 'Dead letters by topic, dead reason, last reason and status, largest group first',
   description:
     'Examines the newest 10,000 of each shard that died before `until`. Covers the topics that the caller may see.',
   querystring: closed({ ...deadTimes, ...deadMarks }),

@@ -148,7 +148,7 @@ const Job = Type.Object(
     firstDueAt: Type.Optional(FirstDueAt),
     createdAt: CreatedAt,
     deadAt: Type.Optional(instant('when the job died; only for dead jobs')),
-    buryReason: Type.Optional(DeadReason),
+    deadReason: Type.Optional(DeadReason),
     alert: Type.Optional(
       orNull(
         Type.Enum([...alertStates]),

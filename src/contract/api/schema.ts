@@ -9,7 +9,7 @@
 
 import { type Static, type TSchema, type TSchemaOptions, Type } from 'typebox';
 import { catalogue } from '../../core/errors.ts';
-import { attemptReasons, buryReasons, jobStates } from '../../core/job.ts';
+import { attemptReasons, deadReasons, jobStates } from '../../core/job.ts';
 import { statusFilterPattern } from '../../core/survey.ts';
 import { contractLimits } from './limits.ts';
 
@@ -77,7 +77,7 @@ export const Version = Type.String({
   examples: ['1893456000000001'],
 });
 export const State = Type.Enum([...jobStates], { description: 'state of the job' });
-export const DeadReason = Type.Enum([...buryReasons], { description: 'why no attempt follows' });
+export const DeadReason = Type.Enum([...deadReasons], { description: 'why the job became a dead letter' });
 export const AttemptReason = Type.Enum([...attemptReasons], {
   title: 'AttemptReason',
   description: 'why an attempt failed',
@@ -86,7 +86,7 @@ export const attemptReasonOrNull = (description: string) => orNull(AttemptReason
 export const LastReason = attemptReasonOrNull('why the last attempt failed; null: none failed');
 /** Filters of dead letters, by what their deaths and their last attempts say. */
 export const deadMarks = {
-  reason: Type.Optional(DeadReason),
+  deadReason: Type.Optional(DeadReason),
   lastReason: Type.Optional(
     Type.Enum([...attemptReasons, 'none'], {
       description: 'why the last attempt failed; none: no attempt is stored',
@@ -123,7 +123,7 @@ export const death = {
   id: JobId,
   version: Version,
   deadAt: instant('when the job died'),
-  reason: DeadReason,
+  deadReason: DeadReason,
   attempt: FinishedAttempts,
   lastReason: LastReason,
   status: countOrNull('HTTP status of the last attempt', 500),

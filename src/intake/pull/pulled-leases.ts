@@ -176,7 +176,7 @@ export class PulledLeases implements Service {
     for (const [n, { topic, id, version }] of jobs.entries()) {
       if (outcomes[n]?.kind !== 'buried') continue;
       counters.add(topic, 'dead');
-      const line = { outcome: 'failed', verdict: 'bury', reason: null, buryReason: 'expired' } as const;
+      const line = { outcome: 'failed', verdict: 'bury', reason: null, deadReason: 'expired' } as const;
       log.notify({ topic, id, version, ...line, via: 'pull' });
     }
   }
@@ -272,7 +272,7 @@ export class PulledLeases implements Service {
       lateMs: latenessOf(lease),
       via: 'pull',
       ...('delayMs' in settlement ? { delayMs: settlement.delayMs } : {}),
-      ...(settlement.kind === 'bury' ? { buryReason: settlement.reason } : {}),
+      ...(settlement.kind === 'bury' ? { deadReason: settlement.reason } : {}),
       ...(attempt.detail === undefined ? {} : { detail: attempt.detail }),
     });
   }

@@ -9,7 +9,7 @@
 import { crc32 } from 'node:zlib';
 import type { AttemptRecord } from '../../core/job.ts';
 import type { Change } from '../../core/job-change.ts';
-import { buryReasonCodes, endCodes, priorityCodes, readSafe, writeSafe } from '../../core/stored-codes.ts';
+import { deadReasonCodes, endCodes, priorityCodes, readSafe, writeSafe } from '../../core/stored-codes.ts';
 
 const kinds = {
   accepted: 1,
@@ -105,13 +105,13 @@ function writeDetail(bytes: Buffer, at: number, change: Change): number {
     case 'dead':
       return writeAttempt(
         bytes,
-        bytes.writeUInt8(buryReasonCodes.indexOf(change.reason), at),
+        bytes.writeUInt8(deadReasonCodes.indexOf(change.reason), at),
         change.attempt,
       );
     case 'ended':
       return writeAttempt(bytes, bytes.writeUInt8(endCodes.indexOf(change.end), at), change.attempt);
     case 'restored': {
-      const reason = change.reason === null ? none : buryReasonCodes.indexOf(change.reason);
+      const reason = change.reason === null ? none : deadReasonCodes.indexOf(change.reason);
       return bytes.writeUInt8(reason, bytes.writeUIntBE(change.deadAt ?? 0, at, 6));
     }
     case 'alert':
@@ -199,7 +199,7 @@ function readDetail(code: number, detail: Buffer) {
     case kinds.dead:
       return {
         kind: 'dead',
-        reason: buryReasonCodes[detail.readUInt8(0)] ?? 'attempts_exhausted',
+        reason: deadReasonCodes[detail.readUInt8(0)] ?? 'attempts_exhausted',
         attempt: readAttempt(detail, 1),
       };
     case kinds.ended:
@@ -210,7 +210,7 @@ function readDetail(code: number, detail: Buffer) {
       return {
         kind: 'restored',
         deadAt: deadAt === 0 ? null : deadAt,
-        reason: reason === none ? null : (buryReasonCodes[reason] ?? 'attempts_exhausted'),
+        reason: reason === none ? null : (deadReasonCodes[reason] ?? 'attempts_exhausted'),
       };
     }
     case kinds.alert:

@@ -3,7 +3,7 @@
 
 import type { JobKey } from '../../core/job.ts';
 import { isEnded, type JobRow, type RowState } from '../../core/job-change.ts';
-import { buryReasonCodes, priorityCodes } from '../../core/stored-codes.ts';
+import { deadReasonCodes, priorityCodes } from '../../core/stored-codes.ts';
 
 /** A value of a statement. */
 export type SqlValue = string | number | null | Buffer;
@@ -68,7 +68,7 @@ export function upsertOf(rows: readonly JobRow[]): string {
 
 function literalsOf(row: JobRow): string {
   const { topic, id, version, origin, state, orderAt, dueAt, failures, reason, place, number } = row;
-  const reasonCode = reason === null ? 'NULL' : buryReasonCodes.indexOf(reason);
+  const reasonCode = reason === null ? 'NULL' : deadReasonCodes.indexOf(reason);
   return `(${textLiteral(topic)},${textLiteral(id)},${version},${origin},${stateCodes[state]},${orderAt},${dueAt},${failures},${reasonCode},${textLiteral(place)},${number},${row.endedOrigin},${row.alertTold},${row.bodyOrigin},${pushedOf(row)},${standingOf(row)})`;
 }
 
@@ -128,7 +128,7 @@ export function jobRowOf(row: StoredRow): JobRow {
     orderAt: row.order_at,
     dueAt: row.due_at,
     failures: row.failures,
-    reason: row.reason === null ? null : (buryReasonCodes[row.reason] ?? null),
+    reason: row.reason === null ? null : (deadReasonCodes[row.reason] ?? null),
     endedOrigin: row.ended_origin,
     alertTold: row.alert_told,
     bodyOrigin: row.body_origin,

@@ -107,7 +107,7 @@ export const deadCases: readonly Case[] = [
     const { priority, lease, body, ...stored } =
       (await trial.dump()).jobs.find((each) => each.topic === 't') ?? {};
     expect(only(page.items)).toEqual(stored);
-    expect(stored).toMatchObject({ version: job.version, state: 'dead', buryReason: 'gone', failures: 1 });
+    expect(stored).toMatchObject({ version: job.version, state: 'dead', deadReason: 'gone', failures: 1 });
   }),
 
   fact('dead list: filters by topic, time of death and ids, newest death first', async (trial) => {
@@ -169,7 +169,7 @@ export const deadCases: readonly Case[] = [
       () => trial.dead.requeue({ topic: 't' }, 10),
       (outcome, now) => {
         expect(outcome).toEqual({ requeued: 1, more: false });
-        const fresh = { failures: 0, strikes: 0, deadAt: null, buryReason: null };
+        const fresh = { failures: 0, strikes: 0, deadAt: null, deadReason: null };
         return {
           jobs: { 't/1': { ...fresh, state: 'ready', dueAt: now, version: expect.any(Number) } },
         };

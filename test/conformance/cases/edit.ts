@@ -37,7 +37,7 @@ async function edited(trial: Trial, over: Partial<EditItem>, expected: object): 
       const { version, dueAt, state } = answer as Edited;
       const { contentType, body, priority, extension } = item;
       const fields = { version, dueAt, state, contentType, body, priority };
-      const fresh = item.requeue ? { failures: 0, strikes: 0, deadAt: null, buryReason: null } : {};
+      const fresh = item.requeue ? { failures: 0, strikes: 0, deadAt: null, deadReason: null } : {};
       const its = { ...fields, ...(extension === null ? { extension: undefined } : { extension }), ...fresh };
       expect(dueAt).toBeLessThan(now + 2 * farOffMs);
       return { jobs: { 't/1': { ...its, origin: expect.any(Number) } } };

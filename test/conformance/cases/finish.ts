@@ -2,7 +2,7 @@
 
 import { expect } from 'vitest';
 import { extensionOf, optionsIn, withAgain } from '../../../src/core/extension.ts';
-import { type BuryReason, pullOwner, type ReservedJob } from '../../../src/core/job.ts';
+import { type DeadReason, pullOwner, type ReservedJob } from '../../../src/core/job.ts';
 import { limits } from '../../../src/core/limits.ts';
 import {
   attemptOf,
@@ -256,7 +256,7 @@ export const finishCases: readonly Case[] = [
     expect(dead.attempts.map((attempt) => attempt.attempt)).toEqual([4, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
   }),
 
-  ...(['attempts_exhausted', 'gone', 'no_retry', 'poison'] satisfies BuryReason[]).map((reason) =>
+  ...(['attempts_exhausted', 'gone', 'no_retry', 'poison'] satisfies DeadReason[]).map((reason) =>
     fact(`bury: makes a dead letter for ${reason} and owes its alert in one step`, async (trial) => {
       await trial.bystanders();
       await trial.retry(await trial.reserved('1'), 0);
@@ -271,7 +271,7 @@ export const finishCases: readonly Case[] = [
               failures: 2,
               attempts: [attemptOf({ failures: 0 }), attemptOf(job)],
               deadAt: now,
-              buryReason: reason,
+              deadReason: reason,
             },
           },
           alerts: {
@@ -293,7 +293,7 @@ export const finishCases: readonly Case[] = [
     await trial.changes(
       async () => only(await trial.jobs.bury([{ ...leaseOf(job), reason: 'expired', attempt: null }])),
       (_outcome, now) => ({
-        jobs: { 't/1': { state: 'dead', lease: null, deadAt: now, buryReason: 'expired' } },
+        jobs: { 't/1': { state: 'dead', lease: null, deadAt: now, deadReason: 'expired' } },
         alerts: {
           [job.version]: {
             ...{ topic: 't', id: '1', version: job.version, deadAt: now, ...letter },

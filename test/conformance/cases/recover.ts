@@ -1,7 +1,7 @@
 // Leases that end without an outcome: expired, owner dead, reply lost. Strikes and poison.
 
 import { expect } from 'vitest';
-import type { BuryReason, Lease, Owner } from '../../../src/core/job.ts';
+import type { DeadReason, Lease, Owner } from '../../../src/core/job.ts';
 import { limits } from '../../../src/core/limits.ts';
 import {
   attemptOf,
@@ -46,7 +46,7 @@ async function requeued(trial: Trial): Promise<void> {
 }
 
 /** Its alert and its group of dead letters have no attempt; the job keeps it. */
-async function expectNoLast(trial: Trial, reason: BuryReason): Promise<void> {
+async function expectNoLast(trial: Trial, reason: DeadReason): Promise<void> {
   const { version, attempts } = await trial.known('1');
   expect(attempts).toHaveLength(1);
   const { alerts } = await trial.dump();
@@ -116,7 +116,7 @@ export const recoverCases: readonly Case[] = [
         (_outcome, now) => {
           const burial = { deadAt: now, failures: 1 };
           return {
-            jobs: { 't/1': { ...burial, state: 'dead', lease: null, strikes: 5, buryReason: 'poison' } },
+            jobs: { 't/1': { ...burial, state: 'dead', lease: null, strikes: 5, deadReason: 'poison' } },
             alerts: {
               [job.version]: {
                 ...burial,

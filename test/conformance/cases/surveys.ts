@@ -1,7 +1,7 @@
 // surveys: position, scan, horizon and groups of dead letters.
 
 import { expect } from 'vitest';
-import type { BuryReason, FoundJob } from '../../../src/core/job.ts';
+import type { DeadReason, FoundJob } from '../../../src/core/job.ts';
 import { type DeadSelection, horizonClasses, horizonEndsMs } from '../../../src/core/survey.ts';
 import type { ScanFilter } from '../../../src/ports/job-store.ts';
 import { attemptOf, type Case, fact, farOffMs, leaseOf, only, type Trial } from '../trial.ts';
@@ -169,7 +169,7 @@ export const surveyCases: readonly Case[] = [
   }),
 
   fact('dead groups: by topic, reason, last reason and status', async (trial) => {
-    const die = async (id: string, topic: string, reason: BuryReason, ...lasts: readonly Failed[]) => {
+    const die = async (id: string, topic: string, reason: DeadReason, ...lasts: readonly Failed[]) => {
       await trial.push(id, { topic });
       for (const [i, last] of lasts.entries()) {
         const job = await trial.lease(topic);
@@ -192,12 +192,12 @@ export const surveyCases: readonly Case[] = [
     const diedAt = (id: string) => deaths.get(id) ?? 0;
     const group = (
       topic: string,
-      buryReason: BuryReason,
+      deadReason: DeadReason,
       last: Failed,
       ...ids: readonly [string, ...string[]]
     ) => ({
       topic,
-      buryReason,
+      deadReason,
       lastReason: last.reason,
       status: last.status,
       count: ids.length,
@@ -237,10 +237,10 @@ export const surveyCases: readonly Case[] = [
       group('a', 'attempts_exhausted', at500, '1'),
     ]);
     expect(await selected({ until: 0 })).toEqual([]);
-    expect(await selected({ reason: 'no_retry' })).toEqual([six]);
+    expect(await selected({ deadReason: 'no_retry' })).toEqual([six]);
     expect(await selected({ lastReason: 'timeout' })).toEqual([five]);
     expect(await selected({ lastReason: 'none' })).toEqual([]);
     expect(await selected({ status: '503' })).toEqual([ofA[1]]);
-    expect(await selected({ status: '5xx', reason: 'gone' }, ['b'])).toEqual([four]);
+    expect(await selected({ status: '5xx', deadReason: 'gone' }, ['b'])).toEqual([four]);
   }),
 ];

@@ -192,7 +192,7 @@ export const verbCases: readonly Case[] = [
       (outcome, now) => {
         expect(outcome).toEqual({ kind: 'requeued', version: expect.any(Number), dueAt: now });
         const { version, dueAt } = outcome as { version: number; dueAt: number };
-        const fresh = { failures: 0, strikes: 0, deadAt: null, buryReason: null };
+        const fresh = { failures: 0, strikes: 0, deadAt: null, deadReason: null };
         return { jobs: { 't/1': { ...fresh, state: 'ready', version, dueAt } } };
       },
     );

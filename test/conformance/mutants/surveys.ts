@@ -86,11 +86,11 @@ export const surveyMutants: readonly Mutant[] = [
     [groups]: {
       'dead groups ignore the status': change(
         'groupOf',
-        (_, m) => (job) => JSON.stringify([job.topic, job.buryReason, m.lastOf(job)?.reason]),
+        (_, m) => (job) => JSON.stringify([job.topic, job.deadReason, m.lastOf(job)?.reason]),
       ),
       'dead groups ignore the last reason': change(
         'groupOf',
-        (_, m) => (job) => JSON.stringify([job.topic, job.buryReason, m.lastOf(job)?.status]),
+        (_, m) => (job) => JSON.stringify([job.topic, job.deadReason, m.lastOf(job)?.status]),
       ),
       'dead groups ignore the reason of the death': change(
         'groupOf',

@@ -2,7 +2,7 @@
 // and the first lines of each script describe the bytes.
 
 import type { JobKey, Lease, Owner, ReservedJob, VersionedKey } from '../../../src/core/job.ts';
-import { buryReasonCodes, endCodes, readSafe } from '../../../src/core/stored-codes.ts';
+import { deadReasonCodes, endCodes, readSafe } from '../../../src/core/stored-codes.ts';
 import type { PushJob, PushOutcome } from '../../../src/ports/job-store.ts';
 import { idOf } from '../../../src/store/redis/scripts/keys.ts';
 import { readRecord, readStateRecord } from '../../../src/store/redis/scripts/records.ts';
@@ -244,7 +244,7 @@ export function readExtends({ args, reply }: Ran) {
   });
 }
 
-export const reasonOfCode = (code: number): string => buryReasonCodes[code] ?? '?';
+export const reasonOfCode = (code: number): string => deadReasonCodes[code] ?? '?';
 
 /** Of a bulk call on dead letters: those that died at or after this number do not match; null: all do. */
 export function readBelow(args: readonly Buffer[]): number | null {

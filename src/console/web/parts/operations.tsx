@@ -110,10 +110,10 @@ export function filterText({
   readonly kind: string;
   readonly filter: Omit<OperationFilterInput, 'ids' | 'versions'> & { readonly idCount?: number | undefined };
 }): string {
-  const { reason, lastReason, status, idPrefix, state, since, until, idCount } = filter;
+  const { deadReason, lastReason, status, idPrefix, state, since, until, idCount } = filter;
   const dead = isAboutDead(kind);
   return dots(
-    reason,
+    deadReason,
     lastReason,
     status !== undefined && t('op_status', { status }),
     idPrefix !== undefined && `${idPrefix}*`,

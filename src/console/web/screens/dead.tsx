@@ -4,7 +4,7 @@
 import { useLayoutEffect, useMemo, useState } from 'preact/hooks';
 import type { DeadGroupJson, DeadGroupsJson, DeadLetterJson } from '../../../contract/api/dead.ts';
 import type { OperationFilterInput } from '../../../contract/api/operation.ts';
-import { attemptReasons, buryReasons } from '../../../core/job.ts';
+import { attemptReasons, deadReasons } from '../../../core/job.ts';
 import { call } from '../api/call.ts';
 import { usePages, usePoll } from '../api/poll.ts';
 import { daemonNow, may, summary } from '../api/session.ts';
@@ -47,7 +47,7 @@ const directMax = 100;
 const groupsShown = 8;
 
 /** As the query of the page names it: dq rejects a wrong value. */
-type DeadFilter = Pick<OperationFilterInput, 'topic' | 'reason' | 'lastReason' | 'status'> & {
+type DeadFilter = Pick<OperationFilterInput, 'topic' | 'deadReason' | 'lastReason' | 'status'> & {
   readonly since?: string;
 };
 
@@ -61,7 +61,7 @@ function useFilter() {
   const ageMs = age === 'today' ? 0 : ages[age];
   const given = {
     topic: of('topic'),
-    reason: of('reason'),
+    deadReason: of('deadReason'),
     lastReason: of('lastReason'),
     status: of('status'),
     since: ageMs === undefined ? '' : new Date(from - ageMs).toISOString(),
@@ -157,17 +157,20 @@ function Filters({ filter, isFiltered }: Dead) {
   return (
     <div class="fields">
       <QueryText name="topic" label={t('topic')} />
-      {filter.reason === undefined ? null : (
-        <QueryChoice name="reason" label={t('dead_because')} options={anyOr(buryReasons)} />
+      {filter.deadReason === undefined ? null : (
+        <QueryChoice name="deadReason" label={t('dead_reason')} options={anyOr(deadReasons)} />
       )}
       <QueryChoice
         name="lastReason"
-        label={t('filter_reason')}
+        label={t('last_reason')}
         options={[...anyOr(attemptReasons), ['none', t('cause_none')]]}
       />
       <QueryText name="status" label={t('status')} />
       <QueryChoice name="age" label={t('dead_since')} options={times} />
-      <ClearFilters names="topic reason lastReason status age id idPrefix body due" isShown={isFiltered} />
+      <ClearFilters
+        names="topic deadReason lastReason status age id idPrefix body due"
+        isShown={isFiltered}
+      />
     </div>
   );
 }
@@ -220,8 +223,8 @@ function Causes({ groups, examined, complete, filter }: DeadGroupsJson & { filte
   );
 }
 
-const causeText = ({ reason, lastReason, status }: DeadGroupJson): string =>
-  [reason, lastReason ?? t('cause_none'), status].filter((part) => part !== null).join(' ');
+const causeText = ({ deadReason, lastReason, status }: DeadGroupJson): string =>
+  [deadReason, lastReason ?? t('cause_none'), status].filter((part) => part !== null).join(' ');
 
 function CauseActions({
   group,
@@ -232,9 +235,9 @@ function CauseActions({
   isExact: boolean;
   filter: DeadFilter;
 }) {
-  const { topic, reason, lastReason, status } = group;
+  const { topic, deadReason, lastReason, status } = group;
   const cause = {
-    reason,
+    deadReason,
     lastReason: lastReason ?? ('none' as const),
     status: status === null ? 'none' : String(status),
   };
@@ -371,6 +374,6 @@ function Letters(dead: Dead) {
 }
 
 /** As the causes name it. Without an attempt, why the job became a dead letter. */
-function failureOf({ reason, lastReason, status }: DeadLetterJson): string {
-  return [lastReason ?? reason, status].filter((part) => part !== null).join(' ');
+function failureOf({ deadReason, lastReason, status }: DeadLetterJson): string {
+  return [lastReason ?? deadReason, status].filter((part) => part !== null).join(' ');
 }

@@ -189,8 +189,8 @@ function headline({ why, state, attempt, maxAttempts, ...job }: JobJson): string
     case 'running':
       return t('here_running', { ...values, time: duration(daemonNow() - Date.parse(why.since ?? '')) });
     case 'dead':
-      if (job.buryReason === undefined) return t('here_dead', values);
-      return t(`here_dead_${job.buryReason}`, values, t('here_dead'));
+      if (job.deadReason === undefined) return t('here_dead', values);
+      return t(`here_dead_${job.deadReason}`, values, t('here_dead'));
     case 'ended':
       return isEnd(state) ? t(`here_${state}`, values) : t('here_unknown');
     default:
@@ -315,7 +315,7 @@ function Face({ job }: { job: JobJson }) {
 const exact = (at: string) => <Time at={at} text={exactClock} />;
 
 function factsOf(job: JobJson): readonly Fact[] {
-  const { maxAttempts, attempt, deadline, backoff, deadAt, buryReason, endedAt, keptUntil, shard } = job;
+  const { maxAttempts, attempt, deadline, backoff, deadAt, deadReason, endedAt, keptUntil, shard } = job;
   return [
     [t('version'), job.version, true],
     ['webhook-id', job.webhookId, true],
@@ -326,7 +326,7 @@ function factsOf(job: JobJson): readonly Fact[] {
     deadline !== undefined && [t('deadline'), exact(deadline)],
     backoff !== undefined && [t('own_backoff'), backoffText(backoff), true],
     deadAt !== undefined && [t('dead_since'), exact(deadAt)],
-    buryReason !== undefined && [t('bury_reason'), t(`bury_${buryReason}`)],
+    deadReason !== undefined && [t('dead_reason'), t(`bury_${deadReason}`)],
     job.alert != null && [t('alert_mail'), t(`alert_${job.alert}`)],
     endedAt !== undefined && [t('ended'), exact(endedAt)],
     keptUntil !== undefined && [t('kept_for'), keptFor(keptUntil)],

@@ -513,8 +513,7 @@ export const texts = {
   last_seen: ['Last seen', '最近出现'],
   last_12_h: ['Last 12 h', '最近 12 小时'],
   dead_per_hour: ['dead letters per hour', '每小时死信数'],
-  filter_reason: ['Reason', '原因'],
-  dead_because: ['Died by', '成为死信的原因'],
+  last_reason: ['Last reason', '最后失败原因'],
   dead_unapplied: [
     'Dead letters cannot be filtered by {query}. This list ignores it.',
     '死信不能按 {query} 筛选，列表忽略了这个条件。',
@@ -869,7 +868,7 @@ export const texts = {
   search_request_logs: ['Search the request-* logs.', '请查 request-* 日志。'],
   ids_alike: ['IDs that begin alike', '以此开头的 ID'],
   n_of_max: ['{n} of {max}', '{n} / {max}'],
-  bury_reason: ['Cause', '原因'],
+  dead_reason: ['Dead reason', '死信原因'],
   bury_attempts_exhausted: ['attempts used up', '尝试次数用尽'],
   bury_gone: ['410 Gone', '410 Gone'],
   bury_no_retry: ['dq-no-retry', 'dq-no-retry'],

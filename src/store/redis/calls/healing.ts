@@ -4,7 +4,7 @@ import type { JobKey, Version } from '../../../core/job.ts';
 import { isEnded, type JobRow } from '../../../core/job-change.ts';
 import { limits } from '../../../core/limits.ts';
 import { inBatches } from '../../../core/lists.ts';
-import { buryReasonCodes, endCodes, readSafe, writeSafe } from '../../../core/stored-codes.ts';
+import { deadReasonCodes, endCodes, readSafe, writeSafe } from '../../../core/stored-codes.ts';
 import type {
   AllowedNote,
   Healing,
@@ -220,7 +220,7 @@ function walkedOf([topic, tid, told, record, more]: WalkReply, place: string, ap
     extension: readExtension(record),
     death:
       state === 3
-        ? { at: deadAt, reason: buryReasonCodes[reason] ?? 'attempts_exhausted', isTold: told === 1 }
+        ? { at: deadAt, reason: deadReasonCodes[reason] ?? 'attempts_exhausted', isTold: told === 1 }
         : null,
   };
 }
@@ -304,7 +304,7 @@ function writeRow(text: Buffer, start: number, { item: row }: Placed<RowToPut>, 
   at = text.writeUIntBE(row.pushed?.acceptedAt ?? 0, at, 6);
   at = text.writeUIntBE(row.state === 'dead' ? row.orderAt : 0, at, 6);
   at = writeSafe(text, at, row.number);
-  at = text.writeUInt8(row.reason === null ? 0 : buryReasonCodes.indexOf(row.reason), at);
+  at = text.writeUInt8(row.reason === null ? 0 : deadReasonCodes.indexOf(row.reason), at);
   at = text.writeUInt8(row.alertTold >= row.version ? 1 : 0, at);
   at = text.writeUInt8(flagsOf(tail), at);
   const tailAt = at + 2;

@@ -6,7 +6,7 @@ import type { AttemptRecord, JobKey, Lease, VersionedKey } from '../../../core/j
 import type { Changed } from '../../../core/job-change.ts';
 import { limits } from '../../../core/limits.ts';
 import { inBatches } from '../../../core/lists.ts';
-import { buryReasonCodes, endCodes, packFirstAttempt } from '../../../core/stored-codes.ts';
+import { deadReasonCodes, endCodes, packFirstAttempt } from '../../../core/stored-codes.ts';
 import type {
   AckItem,
   BuryItem,
@@ -293,7 +293,7 @@ function leaseCalls(shards: Shards): Pick<JobStore, 'ack' | 'retry' | 'bury' | '
     },
     bury(items) {
       const finishOf = ({ reason, attempt }: BuryItem) => ({
-        number: buryReasonCodes.indexOf(reason),
+        number: deadReasonCodes.indexOf(reason),
         attempt: attempt === null ? '' : JSON.stringify(attempt),
       });
       return finish('bury', items, finishOf, 'buried');

@@ -3,7 +3,7 @@
 
 import type { FoundJob } from '../../../core/job.ts';
 import { inBatches } from '../../../core/lists.ts';
-import { buryReasonCodes, stateCodes } from '../../../core/stored-codes.ts';
+import { deadReasonCodes, stateCodes } from '../../../core/stored-codes.ts';
 import { horizonEndsMs } from '../../../core/survey.ts';
 import type { Partition, Scan, ScanFilter, Surveys } from '../../../ports/job-store.ts';
 import { StoreError } from '../../../ports/store-error.ts';
@@ -205,9 +205,9 @@ async function groupDead(
     const [now, at, version, ...letters] = reply;
     for (const [its, deadAt, code, attempt] of letters) {
       const name = its.toString();
-      const buryReason = buryReasonCodes[code] ?? 'attempts_exhausted';
+      const deadReason = deadReasonCodes[code] ?? 'attempts_exhausted';
       const last = readAttempts(attempt).at(-1) ?? null;
-      if (names === null || names.has(name)) grouping.add({ topic: name, deadAt, buryReason, last }, now);
+      if (names === null || names.has(name)) grouping.add({ topic: name, deadAt, deadReason, last }, now);
     }
     left -= redisLimits.deadPiece;
     place = at < 0 || grouping.isPast(at) ? null : { at, version };

@@ -13,7 +13,7 @@ import type {
 } from '../../../core/job.ts';
 import {
   alertCodes,
-  buryReasonCodes,
+  deadReasonCodes,
   endCodes,
   priorityCodes,
   readSafe,
@@ -193,7 +193,7 @@ export function readWhole([
     strikes,
     attempts: readAttempts(attempts),
     deadAt: isDead ? deadAt : null,
-    buryReason: isDead ? (buryReasonCodes[reason] ?? null) : null,
+    deadReason: isDead ? (deadReasonCodes[reason] ?? null) : null,
   };
 }
 
@@ -297,7 +297,7 @@ export function readAlert(topic: string, version: number, record: Buffer, now: n
     id: idOf(record.subarray(21, end)),
     version,
     deadAt: record.readUIntBE(1, 6),
-    reason: buryReasonCodes[record.readUInt8(7)] ?? 'attempts_exhausted',
+    reason: deadReasonCodes[record.readUInt8(7)] ?? 'attempts_exhausted',
     failures: record.readUInt16BE(8),
     attempt: readAttempt(attempt),
     state: hasExpired ? 'owed' : (alertCodes[state] ?? 'owed'),

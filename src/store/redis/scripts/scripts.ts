@@ -4,7 +4,7 @@
 
 import { tickIdPrefix } from '../../../core/job-id.ts';
 import { limits } from '../../../core/limits.ts';
-import { buryReasonCodes } from '../../../core/stored-codes.ts';
+import { deadReasonCodes } from '../../../core/stored-codes.ts';
 import { redisLimits } from '../limits.ts';
 import * as files from './files.ts';
 import * as parts from './parts.ts';
@@ -14,7 +14,7 @@ export const scriptNames = Object.keys(files) as readonly ScriptName[];
 
 const constants =
   () => `local limits = { attemptsKept = ${limits.attemptsKept}, strikesPoison = ${limits.strikesPoison},
-  poison = ${buryReasonCodes.indexOf('poison')}, idBytesMax = ${limits.idBytesMax}, alertWindowMs = ${limits.alertWindowMsMax},
+  poison = ${deadReasonCodes.indexOf('poison')}, idBytesMax = ${limits.idBytesMax}, alertWindowMs = ${limits.alertWindowMsMax},
   pullLeasesMax = ${limits.pullLeasesMax}, pullLeaseMsMin = ${limits.pullLeaseMsMin},
   pullLeaseMsMax = ${limits.pullLeaseMsMax}, noteHoldMs = ${redisLimits.noteHoldMs} }
 local function is_tick(tid) return tid:sub(1, ${1 + tickIdPrefix.length}) == '\\0${tickIdPrefix}' end\n`;

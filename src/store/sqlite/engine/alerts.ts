@@ -3,7 +3,7 @@
 // dead letter.
 
 import type { AttemptRecord, JobKey, SettledAlert, Version } from '../../../core/job.ts';
-import { alertCodes, buryReasonCodes } from '../../../core/stored-codes.ts';
+import { alertCodes, deadReasonCodes } from '../../../core/stored-codes.ts';
 import type { AlertEntry, AlertPage } from '../../../ports/job-store.ts';
 import { type Database, rowsBy } from '../../../runtime/database.ts';
 import { byDeath, mergedPage, newest, placeOf } from '../../pages.ts';
@@ -130,7 +130,7 @@ export class Alerts {
       topic: this.#tx.counters.topicName(topic),
       id: asBuffer(id).toString(),
       deadAt,
-      reason: buryReasonCodes[reason] ?? 'attempts_exhausted',
+      reason: deadReasonCodes[reason] ?? 'attempts_exhausted',
       failures,
       attempt: attempt === null ? null : (JSON.parse(attempt) as AttemptRecord),
       state: isExpired ? 'owed' : (alertCodes[state] ?? 'owed'),

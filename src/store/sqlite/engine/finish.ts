@@ -5,7 +5,7 @@
 // lease may have been extended after recovery listed it.
 
 import { lastAttemptOf } from '../../../core/job.ts';
-import { buryReasonCodes } from '../../../core/stored-codes.ts';
+import { deadReasonCodes } from '../../../core/stored-codes.ts';
 import type {
   BuryItem,
   EndingLease,
@@ -52,7 +52,7 @@ export function retryJob(tx: TransactionContext, item: RetryItem): FinishOutcome
 export function buryJob(tx: TransactionContext, item: BuryItem): FinishOutcome<'buried'> {
   const row = leased(tx, item);
   if (row === null) return { kind: 'lease_lost' };
-  const reason = buryReasonCodes.indexOf(item.reason);
+  const reason = deadReasonCodes.indexOf(item.reason);
   const death = { strikes: 0, at: tx.now, reason };
   if (item.attempt === null) {
     const { failures } = row;

@@ -166,10 +166,10 @@ export class Leaving {
   #jobOf(row: JobRow): LeavingJob {
     const { topic, id, version, origin, dueAt, failures, acceptedAt, contentType, body, ...more } =
       this.#snapshots.read(row.n);
-    const { attempts, deadAt, buryReason, extension = null } = more;
+    const { attempts, deadAt, deadReason, extension = null } = more;
     const death =
       row.state === dead
-        ? { at: deadAt ?? 0, reason: buryReason ?? ('attempts_exhausted' as const), isTold: true }
+        ? { at: deadAt ?? 0, reason: deadReason ?? ('attempts_exhausted' as const), isTold: true }
         : null;
     return {
       topic,

@@ -4,7 +4,7 @@
 import { optionsIn } from '../../../core/extension.ts';
 import { isPulled, type ReservedJob } from '../../../core/job.ts';
 import { limits } from '../../../core/limits.ts';
-import { buryReasonCodes, priorityCodes } from '../../../core/stored-codes.ts';
+import { deadReasonCodes, priorityCodes } from '../../../core/stored-codes.ts';
 import type { Reserved, ReserveRequest } from '../../../ports/job-store.ts';
 import { type Database, rowsBy } from '../../../runtime/database.ts';
 import { delayed, ready, reserved, type StateCode } from '../file/schema.ts';
@@ -13,7 +13,7 @@ import { asBuffer, type JobRow } from './job-rows.ts';
 import type { RingViews } from './ring.ts';
 import { stepMax, type TransactionContext } from './transaction-context.ts';
 
-const poison = buryReasonCodes.indexOf('poison');
+const poison = deadReasonCodes.indexOf('poison');
 
 /** A ready job whose turn it is. */
 interface Candidate {

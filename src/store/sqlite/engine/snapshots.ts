@@ -1,7 +1,7 @@
 // Reads a stored job with body and attempts. Writes nothing.
 
 import type { JobKey, JobSnapshot } from '../../../core/job.ts';
-import { buryReasonCodes, stateCodes } from '../../../core/stored-codes.ts';
+import { deadReasonCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { DeadLetter } from '../../../ports/job-store.ts';
 import { type Database, rowsBy, type Statement } from '../../../runtime/database.ts';
 import { asBuffer, jobColumns, jobRowOf } from './job-rows.ts';
@@ -66,7 +66,7 @@ export class Snapshots {
       contentType,
       attempts: this.#tx.rows.attemptsOf(row.n),
       deadAt: row.deadAt,
-      buryReason: reason === null ? null : (buryReasonCodes[reason] ?? null),
+      deadReason: reason === null ? null : (deadReasonCodes[reason] ?? null),
     };
   }
 }

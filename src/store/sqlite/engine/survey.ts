@@ -5,7 +5,7 @@
 // freezing checkpoints the WAL, which delays pushes more than a piece does.
 
 import type { FoundJob, JobKey, JobState } from '../../../core/job.ts';
-import { buryReasonCodes, stateCodes } from '../../../core/stored-codes.ts';
+import { deadReasonCodes, stateCodes } from '../../../core/stored-codes.ts';
 import type { ScanFilter } from '../../../ports/job-store.ts';
 import { StoreError } from '../../../ports/store-error.ts';
 import { type Database, rowsBy } from '../../../runtime/database.ts';
@@ -233,7 +233,7 @@ export class Survey {
     const letters = found.map(([no, deadAt, , code, reason, status]) => ({
       topic: this.#tx.counters.topicName(no),
       deadAt,
-      buryReason: buryReasonCodes[code] ?? 'attempts_exhausted',
+      deadReason: deadReasonCodes[code] ?? 'attempts_exhausted',
       last: { reason, status },
     }));
     const last = found.at(-1);

@@ -5,7 +5,7 @@
 
 import {
   alertCodes,
-  buryReasonCodes,
+  deadReasonCodes,
   endCodes,
   priorityCodes,
   stateCodes,
@@ -34,7 +34,7 @@ export const schema = `\
 -- The embedded job store of dq, layout 1. dq creates it; by hand: sqlite3 jobs.db < sql/sqlite/jobs.sql
 -- Times are epoch ms.
 -- job.state: ${codesOf([...stateCodes, 'ended'])}. job.prio: ${codesOf(priorityCodes)}.
--- job.reason: ${codesOf(buryReasonCodes)}.
+-- job.reason: ${codesOf(deadReasonCodes)}.
 -- job.ended_as: ${codesOf(endCodes)}.
 -- alert.state: ${codesOf(alertCodes)}.
 PRAGMA application_id = ${applicationId};

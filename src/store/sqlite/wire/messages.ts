@@ -14,7 +14,7 @@ import type {
 import { limits } from '../../../core/limits.ts';
 import { inBatches } from '../../../core/lists.ts';
 import {
-  buryReasonCodes,
+  deadReasonCodes,
   endCodes,
   packFirstAttempt,
   priorityCodes,
@@ -326,13 +326,13 @@ export const retryItemCodec: Codec<RetryItem> = {
 export const buryItemCodec: Codec<BuryItem> = {
   write(w, item) {
     const { reason, attempt, outcome } = item;
-    endingLeaseCodec.write(w, item).u8(codeIn(buryReasonCodes, reason)).json(attempt);
+    endingLeaseCodec.write(w, item).u8(codeIn(deadReasonCodes, reason)).json(attempt);
     w.list(outcome === undefined ? [] : [outcome], outcomeCodec.write);
   },
   read(r) {
     return {
       ...endingLeaseCodec.read(r),
-      reason: oneOf(buryReasonCodes, r.u8()),
+      reason: oneOf(deadReasonCodes, r.u8()),
       attempt: r.json() as AttemptRecord,
       outcome: r.list(outcomeCodec.read)[0],
     };

@@ -8,7 +8,7 @@ import type { LeavingJobs } from '../../../ports/leaving.ts';
 
 /** Both sides must agree; a change of the number needs a restart instead of a reload. A changed message
  *  raises it, and so does a new verb: dq-store ends a connection that sends a kind unknown to it. */
-export const protocolNumber = 11;
+export const protocolNumber = 12;
 export const protocolMagic = 0x31736471;
 
 /** The kinds of frames that no single verb has; the others are numbers of ports/store-verbs.ts. */
