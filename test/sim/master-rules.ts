@@ -165,7 +165,7 @@ export class MasterRules {
     else if (message.kind === 'drain') {
       known.drainedBy = Math.min(known.drainedBy, at + killedLate(message.deadlineMs));
       this.#check(
-        message.why === 'stop' || !this.#isInForce(process),
+        message.why !== 'reload' || !this.#isInForce(process),
         'a reload drains no worker in force',
         () => process.title,
       );
