@@ -12,7 +12,7 @@ const slow = [
   'test/role/{journal-audit,journal-fsck,journal-late,journal-recorder,journal-ship}.test.ts',
   'test/role/{journal-shards,registry-mysql,restore-operation}.test.ts',
   // Processes that wait for real limits, that reload, or that share servers
-  'test/role/{broker,console-system,incidents,intake-body-budget,intake-connections,intake-drain,mailer}.test.ts',
+  'test/role/{console-system,incidents,intake-body-budget,intake-connections,intake-drain,mailer}.test.ts',
   'test/role/{compat-php,compat-http,grpc}.test.ts',
   'test/clients/*.test.ts',
   'test/system/compat.test.ts',
@@ -21,7 +21,6 @@ const slow = [
   'test/system/{console,console-glance,console-jobs,console-screens,console-secrets}.test.ts',
   'test/system/{console-shell,console-system,console-topics,journal-views}.test.ts',
   'test/system/{alerts,container,crash-loop,endpoints,first-start,front-door}.test.ts',
-  'test/system/import.test.ts',
   'test/system/{mysql,process-death,reload,reload-*,restart}.test.ts',
   'test/system/{secrets,shards,signals,small-profile,start,stop,systemd}.test.ts',
   // Every command of the manual and of the command line, where the unit and role tests show most of it
@@ -33,11 +32,11 @@ const slow = [
 const release = [
   'test/conformance/{model,mutants,random-operations}.test.ts',
   'test/conformance/{redis-groups,redis-journaled,redis-random,redis-whole}.test.ts',
-  'test/role/{intake-bad-input,schedule-zones}.test.ts',
+  'test/role/{broker,intake-bad-input,schedule-zones}.test.ts',
   'test/fault/{broker-daemon,journal-daemon,redis-groups-daemon,redis-tls}.test.ts',
   'test/fault/{registry-gone-back,standby,total-queue-stores}.test.ts',
-  'test/system/{bench,deb,fuzz-http,generated-client,hung-names,instances,left-behind}.test.ts',
-  'test/system/{many-topics,move,package,service}.test.ts',
+  'test/system/{bench,deb,fuzz-http,generated-client,hung-names,import,instances}.test.ts',
+  'test/system/{left-behind,many-topics,move,package,service}.test.ts',
   // Every screen in every size, colour and language; the calls of the page with many jobs
   'test/system/{console-all-widths,console-looks,console-scale}.test.ts',
 ];
