@@ -217,12 +217,12 @@ export class MasterRules {
     if (known === undefined) return;
     const { at } = this.#scene.loop;
     const { init, readyAt } = known;
-    const isDrained =
-      known.drainedBy !== Number.POSITIVE_INFINITY || (readyAt !== null && process.exitCode === 0);
+    const isAsked = known.drainedBy !== Number.POSITIVE_INFINITY;
+    const isDrained = isAsked || (readyAt !== null && process.exitCode === 0);
     if (!isDrained && this.#isInForce(process)) this.#died(init.role, process);
     const isLong = readyAt !== null && at - readyAt > masterLimits.restartMsMax;
     const generation = this.#infoOf(process)?.generation ?? 0;
-    this.#ended.set(slotOf(init), { generation, at, early: isLong ? 0 : known.early + 1 });
+    this.#ended.set(slotOf(init), { generation, at, early: isLong || isAsked ? 0 : known.early + 1 });
     this.#happened();
   }
 
