@@ -8,11 +8,11 @@ const slow = [
   'test/fault/*.test.ts',
   'test/role/{endpoints-broken,endpoints-kept,intake-failures,notifier-neighbours,store-death}.test.ts',
   // The suite again on further stores
-  'test/conformance/redis-shards.test.ts',
+  'test/conformance/{redis-journaled,redis-shards}.test.ts',
   'test/role/{journal-audit,journal-fsck,journal-late,journal-recorder,journal-ship}.test.ts',
   'test/role/{journal-shards,registry-mysql,restore-operation}.test.ts',
   // Processes that wait for real limits, that reload, or that share servers
-  'test/role/{console-system,incidents,intake-body-budget,intake-connections,intake-drain,mailer}.test.ts',
+  'test/role/{broker,console-system,incidents,intake-body-budget,intake-connections,intake-drain,mailer}.test.ts',
   'test/role/{compat-php,compat-http,grpc}.test.ts',
   'test/clients/*.test.ts',
   'test/system/compat.test.ts',
@@ -20,23 +20,23 @@ const slow = [
   'test/role/{store-maintenance,test-call}.test.ts',
   'test/system/{console,console-glance,console-jobs,console-screens,console-secrets}.test.ts',
   'test/system/{console-shell,console-system,console-topics,journal-views}.test.ts',
-  'test/system/{alerts,container,crash-loop,endpoints,first-start,front-door}.test.ts',
+  'test/system/{alerts,container,crash-loop,endpoints,first-start,front-door,left-behind}.test.ts',
   'test/system/{mysql,process-death,reload,reload-*,restart}.test.ts',
   'test/system/{secrets,shards,signals,small-profile,start,stop,systemd}.test.ts',
   // Every command of the manual and of the command line, where the unit and role tests show most of it
   'test/system/{apply,cli-answers,cli-daemon,cli-offline,doctor,examples,exit-codes}.test.ts',
-  'test/system/{logs,manual,metrics,no-deliveries,pull,tokens}.test.ts',
+  'test/system/{logs,manual,metrics,move,no-deliveries,package,pull,tokens}.test.ts',
 ];
 /** Part of `npm run test:all` only: long random runs, mutants, and servers in their full extent, which are worth
  *  their time before a release. */
 const release = [
   'test/conformance/{model,mutants,random-operations}.test.ts',
-  'test/conformance/{redis-groups,redis-journaled,redis-random,redis-whole}.test.ts',
-  'test/role/{broker,intake-bad-input,schedule-zones}.test.ts',
+  'test/conformance/{redis-groups,redis-random,redis-whole}.test.ts',
+  'test/role/{intake-bad-input,schedule-zones}.test.ts',
   'test/fault/{broker-daemon,journal-daemon,redis-groups-daemon,redis-tls}.test.ts',
   'test/fault/{registry-gone-back,standby,total-queue-stores}.test.ts',
   'test/system/{bench,deb,fuzz-http,generated-client,hung-names,import,instances}.test.ts',
-  'test/system/{left-behind,many-topics,move,package,service}.test.ts',
+  'test/system/{many-topics,service}.test.ts',
   // Every screen in every size, colour and language; the calls of the page with many jobs
   'test/system/{console-all-widths,console-looks,console-scale}.test.ts',
 ];
@@ -48,7 +48,7 @@ const include = {
 
 // Without --mode every test can be named: `npx vitest run test/fault/kill.test.ts`.
 export default defineConfig(async ({ mode }) => {
-  const src = ['main', 'slow', 'ci', 'release'].includes(mode) ? await compileSrc() : null;
+  const src = ['main', 'slow', 'release'].includes(mode) ? await compileSrc() : null;
   const common = {
     plugins: [
       ...(src === null ? [] : [src.plugin]),
@@ -76,8 +76,7 @@ export default defineConfig(async ({ mode }) => {
   };
   const unit = { ...settings, name: 'unit', include: include.unit };
   const listed = mode === 'slow' ? slow : mode === 'release' ? release : null;
-  // `ci` has the files of main and slow.
-  const left = mode === 'main' ? [...slow, ...release] : mode === 'slow' || mode === 'ci' ? release : [];
+  const left = mode === 'main' ? [...slow, ...release] : mode === 'slow' ? release : [];
   const roles = {
     ...settings,
     name: 'roles',
@@ -96,7 +95,7 @@ export default defineConfig(async ({ mode }) => {
       globalSetup: ['./test/support/services-setup.ts'],
       // More than the cores of a small machine: tests mostly wait for processes, sockets and leases. Kills and
       // broken networks need the processor more.
-      maxWorkers: mode === 'main' ? 5 : mode === 'slow' || mode === 'ci' ? 4 : 3,
+      maxWorkers: mode === 'main' ? 5 : mode === 'slow' ? 4 : 3,
       reporters: ['default', './test/support/summary-reporter.ts'],
       projects: (listed === null ? [unit, roles, processes] : [roles, processes]).map((test) => ({
         ...common,

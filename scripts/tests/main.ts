@@ -1,5 +1,4 @@
-// `npm run check`, `npm test`, `npm run test:slow` and `npm run test:ci`: the checks and the build on all
-// cores, then the tests.
+// `npm run check`, `npm test` and `npm run test:slow`: the checks and the build on all cores, then the tests.
 // The simulated worlds run beside the tests, with a low priority: they get the time of the processor that
 // the tests leave, which mostly wait for processes and sockets.
 // Invariant: the exit code is 1 when a step or a test failed. The last line, "N passed, N failed, N skipped",
@@ -14,12 +13,11 @@ import { failUsage, readFlags } from '../flags.ts';
 import { makeDirectory, removeDirectory } from '../services/temporary-root.ts';
 import { printCounts, reportVariable, runSteps, type Step, withFailed } from './steps.ts';
 
-const usage = `usage: tsx scripts/tests/main.ts check|main|slow|ci [option …] [test file …]
+const usage = `usage: tsx scripts/tests/main.ts check|main|slow [option …] [test file …]
 
   check      style, types, imports, language
   main       the checks, the build, some worlds, the main tests
   slow       the build, more worlds, the slow tests
-  ci         main and slow in one run
 
   --built    dist has these sources: build nothing`;
 
@@ -42,12 +40,10 @@ const worldsOf = (flags: string): readonly Step[] => [
   worlds('on Redis', `--store redis ${flags}`),
   worlds('on the embedded store', flags),
 ];
-const many = worldsOf('--kept --seeds 100');
 const parts = {
   check: { first: checks, beside: [] },
   main: { first: [build, ...checks], beside: [...worldsOf('--kept --seeds 10'), repeated] },
-  slow: { first: [build], beside: many },
-  ci: { first: [build, ...checks], beside: [...many, repeated] },
+  slow: { first: [build], beside: worldsOf('--seeds 100') },
 } as const;
 
 const options = { built: { type: 'boolean', default: false } } as const;

@@ -16,7 +16,6 @@ it
   .each([
     'redis --fsync always',
     'redis --fsync everysec',
-    'redis --journal',
     'shards --fsync always',
     'shards --journal',
     'sentinel --fsync always',
