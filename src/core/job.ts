@@ -307,17 +307,6 @@ export function lastAttemptOf({ attempts, failures }: Attempted): AttemptRecord 
   return attemptsBeforeRequeue(attempts, failures) < attempts.length ? (attempts.at(-1) ?? null) : null;
 }
 
-/** When the oldest attempt that is kept since the push or the last requeue was due: the job has not been
- *  delivered since then, or for longer. */
-export function undeliveredSince({
-  attempts,
-  failures,
-  dueAt,
-}: Attempted & { readonly dueAt: number }): number {
-  const [first] = failures === 0 ? [] : attempts.slice(attemptsBeforeRequeue(attempts, failures));
-  return first?.latenessMs === undefined ? dueAt : first.startedAt - first.latenessMs;
-}
-
 /** When the first attempt since the push or the last requeue was due: a retry moves the due time of its job,
  *  and only the record of that attempt still has it. null: it is not kept. */
 export function firstDueAt({
@@ -329,4 +318,17 @@ export function firstDueAt({
   const since = attempts.slice(attemptsBeforeRequeue(attempts, failures));
   const first = since.find(({ attempt }) => attempt === 1);
   return first?.latenessMs === undefined ? null : first.startedAt - first.latenessMs;
+}
+
+/** As firstDueAt(); `isLeast`: that of the oldest attempt which is kept: the job waits for longer. */
+export function undeliveredSince(job: Attempted & { readonly dueAt: number }): {
+  readonly since: number;
+  readonly isLeast: boolean;
+} {
+  const whole = firstDueAt(job);
+  if (whole !== null) return { since: whole, isLeast: false };
+  const { attempts, failures, dueAt } = job;
+  const [oldest] = attempts.slice(attemptsBeforeRequeue(attempts, failures));
+  const since = oldest?.latenessMs === undefined ? dueAt : oldest.startedAt - oldest.latenessMs;
+  return { since, isLeast: true };
 }

@@ -99,8 +99,8 @@ interface WaitingJob {
   readonly id: string;
   /** epoch ms */
   readonly since: number;
-  /** Others retry, too, and one of them may wait for longer: a retry moves the due time, by which the store
-   *  finds jobs, and only the attempts of a job have the first one. */
+  /** Its first attempt is not kept; or others retry, too, and one of them may wait for longer: a retry moves
+   *  the due time, by which the store finds jobs, and only the attempts of a job have the first one. */
   readonly isLeast: boolean;
 }
 
@@ -134,12 +134,9 @@ export async function lateJob(
   const waiting = seen
     .filter((job) => job !== null)
     .filter(({ state }) => state === 'ready' || state === 'delayed');
-  const dues = waiting.map((job) => ({
-    id: job.id,
-    since: 'attempts' in job ? undeliveredSince(job) : job.dueAt,
-  }));
+  const dues = waiting.map((job) => ({ id: job.id, ...undeliveredSince({ attempts: [], ...job }) }));
   const [first] = dues.filter(({ since }) => since <= now).sort((a, b) => a.since - b.since);
   if (first === undefined) return null;
   const mayRetry = hasFailed || waiting.some(({ failures }) => failures > 0);
-  return { ...first, isLeast: mayRetry && waiting.length < all };
+  return { ...first, isLeast: first.isLeast || (mayRetry && waiting.length < all) };
 }

@@ -1,7 +1,8 @@
-// Tests which attempts of a job are from before its last requeue.
+// Tests which attempts of a job are from before its last requeue, and since when it waits.
 import { expect, it } from 'vitest';
 import { type AttemptRecord, attemptsBeforeRequeue, firstDueAt } from '../../src/core/job.ts';
 import { hasMarks } from '../../src/core/survey.ts';
+import { lateJob } from '../../src/use-cases/find-job.ts';
 
 const failed = (attempt: number): AttemptRecord => ({
   ...{ attempt, startedAt: 0, durationMs: 1, outcome: 'failed', reason: 'status', status: 500 },
@@ -40,6 +41,22 @@ it('the first due time is that of the first attempt since the push or the requeu
   // It is not kept, or its notifier wrote no lateness.
   expect(firstDueAt({ dueAt, attempts: [late(2, 5_000)], failures: 2 })).toBeNull();
   expect(firstDueAt({ dueAt, attempts: all(1), failures: 1 })).toBeNull();
+});
+
+it.each([
+  ['first attempt', [1, 2], { since: 1_000, isLeast: false }],
+  ['later attempt, where the first ones are gone', [2, 3], { since: 1_000, isLeast: true }],
+])('a job that retries is late since its %s', async (_, numbers, late) => {
+  const attempts = numbers.map((attempt, n) => ({
+    ...failed(attempt),
+    startedAt: 1_030 + n,
+    latenessMs: 30,
+  }));
+  const job = { id: 'a', state: 'delayed', dueAt: 9_000, attempts, failures: numbers.at(-1) };
+  const jobs = { get: async () => job as never };
+  const retried = [{ id: 'a', since: 0, nextAt: 9_000 }];
+  const asked = { topic: 't', found: [], retried, jobs: 1, hasFailed: true };
+  expect(await lateJob(jobs, asked, 5_000)).toEqual({ id: 'a', ...late });
 });
 
 it.each([

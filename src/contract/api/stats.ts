@@ -161,8 +161,13 @@ export const TopicAttention = closed(
       closed(
         {
           id: JobId,
-          since: instant('when its first attempt since the push or the last requeue was due'),
-          atLeast: flag('others retry, too, and one of them may wait for longer', true),
+          since: instant(
+            'when its first attempt since the push or the last requeue was due; where it is not kept, the oldest one that is',
+          ),
+          atLeast: flag(
+            'its first attempt is not kept; or others retry, too, and one of them may wait for longer',
+            true,
+          ),
         },
         { title: 'LateJob' },
       ),
