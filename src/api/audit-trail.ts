@@ -59,6 +59,9 @@ export class AuditTrail implements Service {
     if (status >= 400 && status < 500 && status !== 409 && note.always === undefined) return;
     const filter = shownFilter({ ...(topic === undefined ? named : {}), ...(request.query as object) });
     const at = wallNow();
+    const { detail } = note;
+    // A difference is noted before the write, and a rejected one was not made.
+    const noted = status === 409 && detail?.changes !== undefined ? undefined : detail;
     const entry: AuditEntry = {
       id: makeAuditId(at),
       at,
@@ -67,7 +70,7 @@ export class AuditTrail implements Service {
       action,
       topic: note.topic ?? topic ?? null,
       jobId: topic === undefined ? null : (named.id ?? null),
-      detail: note.detail ?? (filter === null ? null : { filter }),
+      detail: noted ?? (filter === null ? null : { filter }),
       status,
       code: status < 400 ? null : (note.code ?? null),
     };

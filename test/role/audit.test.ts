@@ -19,15 +19,15 @@ async function entries(dq: Pick<TestIntake, 'registry'>, count: number, topic?: 
 
 it('a change of a topic is recorded with its difference, a rejection that changed nothing is not', async () => {
   const dq = await startIntake();
-  await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl });
+  for (const _ of ['made', 'exists']) await dq.api('POST', '/v1/topics', { topic: 't', callbackUrl });
   await dq.api('PATCH', '/v1/topics/t', { maxAttempts: 3, headers: { 'x-key': 'very-secret' } });
   await dq.api('PATCH', '/v1/topics/t', { maxAttempts: -1 });
   await dq.api('PATCH', '/v1/topics/absent', { maxAttempts: 1 });
   await dq.api('POST', '/v1/topics/t/pause');
   await dq.push('t', '1', '?id=a&delay=1h');
   await dq.api('DELETE', '/v1/topics/t');
-  const found = await entries(dq, 4);
-  expect(found).toHaveLength(4);
+  const found = await entries(dq, 5);
+  expect(found).toHaveLength(5);
   expect(found[0]).toMatchObject({ action: 'removeTopic', topic: 't', status: 409, code: 'topic_has_jobs' });
   expect(found[1]).toEqual({
     ...{ actor: 'this machine', action: 'pauseTopic', topic: 't', jobId: null },
@@ -39,7 +39,9 @@ it('a change of a topic is recorded with its difference, a rejection that change
     { field: 'headers.x-key', before: null, after: '***' },
     { field: 'maxAttempts', before: 10, after: 3 },
   ]);
-  expect(found[3]).toMatchObject({ action: 'createTopic', topic: 't', status: 201 });
+  // The topic exists, so there is no difference.
+  expect(found[3]).toMatchObject({ action: 'createTopic', topic: 't', detail: null, code: 'topic_exists' });
+  expect(found[4]).toMatchObject({ action: 'createTopic', topic: 't', status: 201 });
   expect(JSON.stringify(found)).not.toContain('secret');
 });
 
