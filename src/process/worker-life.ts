@@ -164,9 +164,7 @@ class WorkerLife {
     this.#hooks.onReopen = () => this.#composed?.reopenLogs();
     // dq-store drains last, when the master says so: the other workers need it to finish.
     if (role === 'store') return;
-    const drain = (): void => {
-      if (!this.#isDraining) this.#drain(config.shutdownTimeout, 'sigterm');
-    };
+    const drain = (): void => this.#drain(config.shutdownTimeout, 'sigterm');
     // The master passes connections until it knows. One of another build does not answer.
     this.#hooks.onTerm = () => {
       if (door === undefined) return drain();
