@@ -217,6 +217,11 @@ function partsIn(text: string | null): readonly TopicFailures[] {
   }
 }
 
+function isRetried(read: unknown): boolean {
+  const { id, since, nextAt } = Object(read);
+  return typeof id === 'string' && [since, nextAt].every(Number.isFinite);
+}
+
 function isPart(read: unknown): read is TopicFailures {
   const { topic, run, failuresInRow, unansweredInRow, lastSuccessAt, since, lastFailuresAt, retried } =
     Object(read);
@@ -226,7 +231,7 @@ function isPart(read: unknown): read is TopicFailures {
     [run, failuresInRow, unansweredInRow].every(Number.isSafeInteger) &&
     isTime(lastSuccessAt) &&
     isTime(since) &&
-    (retried === undefined || Array.isArray(retried)) &&
+    (retried === undefined || (Array.isArray(retried) && retried.every(isRetried))) &&
     Array.isArray(lastFailuresAt) &&
     lastFailuresAt.every(Number.isSafeInteger)
   );

@@ -37,6 +37,7 @@ async function setUp() {
   return {
     registered,
     clock,
+    file,
     receive: (failing: readonly TopicFailures[]) => rows.receive({ run: 1, failing, answered: [] }),
     parts: (names?: readonly string[]) => rows.parts({ topics: ['*'], ...(names && { names }) }),
     judge(run: number, isFailed: boolean, at: number, origin = receiver) {
@@ -213,4 +214,16 @@ it('a success after the clock was set back ends the row of a dead notifier', asy
   expect(all.row()).toEqual([0, null]);
   all.judge(2, true, start / 2 + 1);
   expect(all.row()).toEqual([1, start / 2 + 1]);
+});
+
+it('a part whose retried jobs cannot be read is left out', async () => {
+  const all = await setUp();
+  for (const run of [1, 2]) all.judge(run, true, start + run);
+  all.report();
+  for (const run of [1, 2]) all.kill(run);
+  await all.restart();
+  const [part] = JSON.parse((await all.file.read()) ?? '');
+  await all.file.write(JSON.stringify([{ ...part, retried: [null] }]));
+  await all.restart(true);
+  expect(all.row()).toEqual([0, null]);
 });
