@@ -40,6 +40,15 @@ export interface OperationFilter extends DeadMarks {
   readonly until?: number;
 }
 
+const filterMembers: Readonly<Record<keyof OperationFilter, true>> = {
+  ...{ topic: true, idCount: true, idPrefix: true, state: true, since: true, until: true },
+  ...{ deadReason: true, lastReason: true, status: true },
+};
+
+/** A member that another build has stored: without it the filter would match more jobs. undefined: none. */
+export const unknownMember = (filter: OperationFilter): string | undefined =>
+  Object.keys(filter).find((name) => !Object.hasOwn(filterMembers, name));
+
 export interface OperationFailure {
   readonly topic: string;
   readonly id: string;

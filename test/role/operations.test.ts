@@ -129,6 +129,16 @@ const ended = ({ registry, time }: Bench, id: string) =>
 const kinds = (await lacks('redis')) ? (['sqlite'] as const) : (['sqlite', 'redis'] as const);
 
 describe.each(kinds)('operations on %s', (kind) => {
+  it('a filter of another build, with a member that this one does not know, moves no job', async () => {
+    const bench = await openBench(kind);
+    await die(bench.store, 't', ['a']);
+    await work(bench);
+    const filter = { topic: 't', reason: 'expired' } as OperationRecord['filter'];
+    const found = await ended(bench, await begin(bench, { kind: 'purge', filter }));
+    expect(found).toMatchObject({ state: 'failed', done: 0, problem: expect.stringContaining(' reason ') });
+    expect(await count(bench.store, 't', 'dead')).toBe(1);
+  });
+
   it('requeue: a filter by prefix, reason of the last attempt and status', async () => {
     const bench = await openBench(kind);
     await die(bench.store, 't', ['x1', 'x2', 'y1']);

@@ -12,6 +12,7 @@ import {
   type OperationRecord,
   type OperationWork,
   processedOf,
+  unknownMember,
 } from '../../core/operation.ts';
 import { reaches } from '../../core/token.ts';
 import { StoreError } from '../../ports/store-error.ts';
@@ -94,6 +95,9 @@ export class OperationRun {
   async #next(): Promise<Next> {
     if (this.#isUnsure) await this.#options.inTurn(() => this.#examine());
     if (this.#isStopped) return this.#end('stopped', null);
+    const unknown = unknownMember(this.#record.filter);
+    if (unknown !== undefined)
+      return this.#end('failed', `this build does not know ${unknown} of its filter; begin it again`);
     if (this.#record.startedAt === null) await this.#begin();
     if (this.#work.isCounting) return this.#options.inTurn(() => this.#count());
     if (this.#work.step.length === 0 && this.#work.isListed) return this.#end('finished', null);
