@@ -446,7 +446,7 @@ describe('topics that need attention', () => {
     expect(await attention()).toMatchObject([
       {
         ...{ topic: 'dead.one', reasons: ['dead_letters'], since: groups[0].firstAt },
-        dead: { count: 2, reason: groups[0].reason, lastReason: 'status', status: 500 },
+        dead: { count: 2, deadReason: groups[0].deadReason, lastReason: 'status', status: 500 },
         failure: { reason: 'connect' },
       },
     ]);

@@ -23,11 +23,11 @@ describe('the cause of dead letters', () => {
   } satisfies TopicAttentionJson;
   it.each([
     [
-      { count: 1, reason: 'dead_rule', lastReason: 'dead_rule', status: 200 },
+      { count: 1, deadReason: 'dead_rule', lastReason: 'dead_rule', status: 200 },
       ', 1 of them: deadIf true (status 200)',
     ],
-    [{ count: 2, reason: 'attempts_exhausted', lastReason: 'status', status: 500 }, ': status 500'],
-    [{ count: 2, reason: 'expired', lastReason: null, status: null }, ': expired'],
+    [{ count: 2, deadReason: 'attempts_exhausted', lastReason: 'status', status: 500 }, ': status 500'],
+    [{ count: 2, deadReason: 'expired', lastReason: null, status: null }, ': expired'],
     [null, ''],
   ] as const)('is that of those that are left: %j', (cause, says) => {
     const line = { ...dead, dead: cause };

@@ -284,7 +284,7 @@ const hasFailed = (failures: TopicFailures | undefined): boolean =>
 
 const deadJson = ({ count, deadReason, lastReason, status }: DeadGroup) => ({
   count,
-  reason: deadReason,
+  deadReason,
   lastReason,
   status,
 });

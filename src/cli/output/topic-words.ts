@@ -77,9 +77,9 @@ export const failureWords = (failure: FailureJson): string => excerpt(wordsOfFai
 /** `: status 503`, `, 3 of them: expired` */
 function deathOf({ dead, states }: TopicAttentionJson): string {
   if (dead == null) return '';
-  const { reason, lastReason, status } = dead;
+  const { deadReason, lastReason, status } = dead;
   const last = lastReason === null ? null : { reason: lastReason, status };
-  return `${dead.count < states.dead ? `, ${dead.count} of them` : ''}: ${deathWords(reason, last)}`;
+  return `${dead.count < states.dead ? `, ${dead.count} of them` : ''}: ${deathWords(deadReason, last)}`;
 }
 
 /** What the first reason of a topic is about, for a list: what the calls said, of what jobs died, or what

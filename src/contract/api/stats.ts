@@ -201,7 +201,7 @@ export const TopicAttention = closed(
       closed(
         {
           count: count('dead letters of this cause', 2),
-          reason: DeadReason,
+          deadReason: DeadReason,
           lastReason: LastReason,
           status: countOrNull('HTTP status of the last attempt', 500),
         },

@@ -364,13 +364,13 @@ function causeOf(line: TopicAttentionJson): string {
 
 /** `all`: dead letters of the topic */
 function deathText(dead: NonNullable<TopicAttentionJson['dead']>, all: number): string {
-  const { reason, lastReason, status, count } = dead;
-  const isSaid = lastReason === null || lastReason === reason;
+  const { deadReason, lastReason, status, count } = dead;
+  const isSaid = lastReason === null || lastReason === deadReason;
   const last = lastReason === null ? '' : reasonName(lastReason, status);
   const cause =
-    last !== '' && (reason === 'attempts_exhausted' || reason === 'gone')
+    last !== '' && (deadReason === 'attempts_exhausted' || deadReason === 'gone')
       ? last
-      : dots(t(`bury_${reason}`), !isSaid && last);
+      : dots(t(`bury_${deadReason}`), !isSaid && last);
   return count < all ? t('some_of_them', { count: number(count), cause }) : cause;
 }
 
