@@ -1,4 +1,5 @@
-// Checks which layer imports which (src/README.md, "Folders"); type imports count, and cycles are errors.
+// Checks which layer imports which (src/README.md, "Folders"): type imports count, and cycles are errors. And
+// that the library of another server loads only where a configuration needs it.
 // Reads text: Biome formats every import on lines that the pattern finds, and TypeScript 7 has no compiler
 // API.
 import { readdirSync, readFileSync } from 'node:fs';
@@ -56,6 +57,15 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   cli: ['*'],
 };
 
+/** Files that begin what every daemon or command loads → libraries that load only where a configuration needs
+ *  them. */
+const begins = [
+  ...['cli/main.ts', 'cli/commands/start.ts', 'compose/compose.ts', 'compose/store-role.ts'],
+  ...['compose/adapters.ts', 'intake/intake.ts', 'timer/timer.ts', 'notifier/notifier.ts'],
+  ...['upkeep/upkeep.ts', 'console/console.ts'],
+];
+const onDemand = ['mysql2', 'ioredis', 'nodemailer', '@grpc/grpc-js', 'protobufjs'];
+
 function filesUnder(directory: string): string[] {
   return readdirSync(directory, { withFileTypes: true, recursive: true })
     .filter((entry) => entry.isFile() && /\.tsx?$/.test(entry.name) && !entry.name.endsWith('.d.ts'))
@@ -69,6 +79,8 @@ function layerOf(path: string): string {
 }
 
 const imports = new Map<string, string[]>();
+/** What each file loads when it is loaded: files and libraries. */
+const loads = new Map<string, string[]>();
 const complaints: string[] = [];
 for (const file of filesUnder(src)) {
   const text = readFileSync(file, 'utf8').replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, '');
@@ -76,6 +88,11 @@ for (const file of filesUnder(src)) {
     resolve(dirname(file), match[1] ?? ''),
   );
   imports.set(file, found);
+  const atOnce = [...text.matchAll(/^(?:import|export) (?!type )(?:[\w{}\s,*]*? from )?'([^']+)'/gm)];
+  loads.set(
+    file,
+    atOnce.map(({ 1: name = '' }) => (name.startsWith('.') ? resolve(dirname(file), name) : name)),
+  );
   const layer = layerOf(file);
   const may = allowed[layer];
   if (may === undefined) {
@@ -114,6 +131,19 @@ function findCycle(file: string, path: readonly string[]): void {
   done.add(file);
 }
 for (const file of imports.keys()) findCycle(file, []);
+
+for (const begin of begins) {
+  const first = resolve(src, begin);
+  if (!loads.has(first)) complaints.push(`${begin}: scripts/check-imports.ts names it, and it is not there`);
+  const cameFrom = new Map<string, string | null>([[first, null]]);
+  for (const at of cameFrom.keys()) {
+    for (const to of loads.get(at) ?? []) if (!cameFrom.has(to)) cameFrom.set(to, at);
+    if (!onDemand.some((library) => at === library || at.startsWith(`${library}/`))) continue;
+    const way = [at];
+    for (let by = cameFrom.get(at); by != null; by = cameFrom.get(by)) way.unshift(relative(src, by));
+    complaints.push(`${way.join(' → ')}: load it with import() where it is used`);
+  }
+}
 
 for (const complaint of complaints) console.error(complaint);
 if (complaints.length > 0) process.exit(1);

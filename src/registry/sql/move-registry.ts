@@ -15,7 +15,7 @@ import { writeDurably } from '../../runtime/files.ts';
 import { wallNow } from '../../runtime/time.ts';
 import { existingCipher } from './keys/registry-key.ts';
 import { sqlLimits } from './limits.ts';
-import { kyselyOverMysql, lockRegistry } from './mysql/mysql-engine.ts';
+import { kyselyOverMysql, lockRegistry, migrateMysql } from './mysql/mysql-engine.ts';
 import { CommitError, type Db, findRegistryId, headOf } from './registry-engine.ts';
 import { type RegistrySchema, registryTables } from './schema/registry-schema.ts';
 
@@ -106,7 +106,6 @@ interface MoveOptions {
 export async function copyRegistry(source: Db, server: MysqlServer, options: MoveOptions): Promise<void> {
   const place = placeOf(server);
   try {
-    const { migrateMysql } = await import('./mysql/mysql-engine.ts');
     await onMysql(server, async (db) => {
       const what = `the registry in MySQL ${place}`;
       await migrateMysql(db, server, what);

@@ -13,7 +13,7 @@ import type { RegistrySchema } from '../schema/registry-schema.ts';
 import { putRowsAtOnce } from '../tables/registry-series.ts';
 import { addAtOnce } from '../tables/registry-stats.ts';
 import { pauseOf, toMysqlStoreError } from './mysql-failure.ts';
-import { MysqlConnections } from './mysql-pool.ts';
+import type { MysqlConnections } from './mysql-pool.ts';
 
 /** `callMs`: limit of a transaction, or of a statement outside one. Several adapters may share the
  *  connections. */
@@ -65,7 +65,9 @@ export async function migrateMysql(
   const after = mysqlSchema.migrations.length;
   const before = await checkSchema(db, mysqlSchema, what);
   if (before === after) return { before, after };
-  // Ordinary connections and their statements have shorter limits.
+  // Loaded here: dq-store has this file for a move, and no driver of MySQL. Ordinary connections and their
+  // statements have shorter limits.
+  const { MysqlConnections } = await import('./mysql-pool.ts');
   const connections = new MysqlConnections(server, sqlLimits.mysqlMigrateMs / 1_000);
   try {
     await migrateAlone(kyselyOverMysql<RegistrySchema>(connections, sqlLimits.mysqlMigrateMs), what);
