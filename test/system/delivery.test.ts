@@ -70,7 +70,7 @@ it('failing endpoint: maxAttempts calls, none before its time, then a dead lette
     const { body } = await daemon.api('GET', '/v1/dead?topic=broken');
     return body.items.length > 0 && body.items;
   });
-  expect(dead).toMatchObject({ id: 'one', reason: 'attempts_exhausted', attempt: 5, status: 500 });
+  expect(dead).toMatchObject({ id: 'one', deadReason: 'attempts_exhausted', attempt: 5, status: 500 });
   expect(sink.arrivals.map((arrival) => arrival.attempt)).toEqual([1, 2, 3, 4, 5]);
   for (const [n, arrival] of sink.arrivals.slice(1).entries()) {
     // From the arrival, before the reply: this process may notice the end of the reply late.
@@ -80,7 +80,7 @@ it('failing endpoint: maxAttempts calls, none before its time, then a dead lette
   }
   const { body } = await daemon.api('GET', '/v1/alerts');
   const alerts = body.items.filter(({ topic }: { topic: string }) => topic === 'broken');
-  expect(alerts).toMatchObject([{ id: 'one', reason: 'attempts_exhausted', attempt: 5 }]);
+  expect(alerts).toMatchObject([{ id: 'one', deadReason: 'attempts_exhausted', attempt: 5 }]);
 
   sink.answer(ok);
   const requeued = await daemon.api('POST', '/v1/dead/requeue', { topic: 'broken' });
