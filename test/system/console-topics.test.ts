@@ -253,6 +253,21 @@ describe('a topic', () => {
     const line = page.locator('.cards li', { hasText: 'failing' });
     await line.getByText('status 502').waitFor();
     expect(await line.textContent()).toMatch(/Since: .*Jobs waiting: 0.*Dead letters: 1/);
+    await page.goto(`${site.url}/dead?topic=failing`);
+    const letter = page.locator('.cards li', { hasText: 'failed' }).last();
+    await letter.getByText(/^Dead since: /).waitFor();
+  });
+
+  it('with one attempt says so, and that its failed jobs are dead letters', async () => {
+    await site.addTopic('only', { maxAttempts: 1, concurrency: 4 }, '/502');
+    for (const id of ['a', 'b', 'c']) await site.push('only', id);
+    const page = await site.open('/topics/only');
+    await shows(page, /Each failed job is a dead letter\./);
+    await shows(page, /Makes one attempt\. Then the job becomes a dead letter/);
+    await site.change('POST', '/v1/topics/only/pause');
+    await page.locator('.sentences small.named').first().waitFor();
+    const first = "getComputedStyle(document.querySelector('.sentences small.named'), '::first-letter')";
+    expect(await page.evaluate(`${first}.textTransform`)).toBe('none');
   });
 
   it('without a call says that the samples began with the start of dq', async () => {

@@ -22,6 +22,8 @@ export interface Column<T> {
   readonly width?: string;
   /** a card puts the head before the cell */
   readonly isNamed?: true;
+  /** that of a card, which has no room for the order of the rows */
+  readonly cardHead?: string;
   readonly tip?: (item: T) => string | undefined;
   /** the table does not have it now */
   readonly isOff?: boolean;
@@ -223,13 +225,13 @@ function Table<T, K extends string>({ items, columns, keyOf, selection, detail, 
 
 function Cards<T, K extends string>({ items, columns, card, keyOf, selection, detail }: Known<T, K>) {
   const cellOf = (key: K, item: T): ComponentChildren => {
-    const { head, cell, card: own, look = '', isNamed } = columns[key];
+    const { head, cardHead = head, cell, card: own, look = '', isNamed } = columns[key];
     const shown = (own ?? cell)(item);
     if (shown === null) return null;
     if (isNamed)
       return (
         <span key={key} class="num">
-          {[head, ': ', shown]}
+          {[cardHead, ': ', shown]}
         </span>
       );
     if (head !== null && hasLook(look, 'right'))

@@ -365,7 +365,7 @@ function Letters(dead: Dead) {
             width: 'w3',
             cell: (job) => opener(keyOf(job), readable(job.replyExcerpt).replaceAll('\n', ' ')),
           },
-          since: timeColumn(t('dead_since_order'), 'deadAt', 'right soft'),
+          since: { ...timeColumn(t('dead_since_order'), 'deadAt', 'right soft'), cardHead: t('dead_since') },
         }}
         card={{ row: ['job', 'failure'], faint: ['topic', 'since'] }}
       />

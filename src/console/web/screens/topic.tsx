@@ -230,9 +230,7 @@ function Figures({
   const isFailing = attention?.reasons.includes('failing') === true;
   return (
     <>
-      {isFailing && attention !== null ? (
-        <FailingStrip attention={attention} isHeld={topic.state !== 'active'} />
-      ) : null}
+      {isFailing && attention !== null ? <FailingStrip attention={attention} topic={topic} /> : null}
       {stats === null ? (
         <Waiting rows={2} />
       ) : (
@@ -301,7 +299,7 @@ const WhyWaiting = ({ capacity }: { capacity: Polled<CapacityJson> }) => (
               <li key={`${from} ${code}`}>
                 <span class="grow two sentences">
                   <span>{message}</span>
-                  <small>
+                  <small class={from === '' ? '' : 'named'}>
                     {dots(from, remedy)} <span class="mono">{code}</span>
                   </small>
                 </span>
@@ -375,7 +373,7 @@ function tilesOf(
   ];
 }
 
-function FailingStrip({ attention, isHeld }: { attention: TopicAttentionJson; isHeld: boolean }) {
+function FailingStrip({ attention, topic }: { attention: TopicAttentionJson; topic: TopicJson }) {
   const { calls, failure, today } = attention;
   useSecond();
   const time = lateText(attention);
@@ -395,10 +393,15 @@ function FailingStrip({ attention, isHeld }: { attention: TopicAttentionJson; is
       {failure?.reason == null
         ? ''
         : t('failing_strip_reason', { reason: reasonName(failure.reason, failure.status) })}
-      {t('full_stop')} {t(isHeld ? 'failing_strip_held' : 'failing_strip_text')}{' '}
-      {time === null ? null : t('failing_strip_late', { time })}
+      {t('full_stop')} {t(toComeOf(topic))} {time === null ? null : t('failing_strip_late', { time })}
     </Strip>
   );
+}
+
+/** What follows for the jobs whose attempts failed. */
+function toComeOf({ maxAttempts, state }: TopicJson): Word {
+  if (maxAttempts === 1) return 'failing_strip_dead';
+  return state === 'active' ? 'failing_strip_text' : 'failing_strip_held';
 }
 
 function reasonsOf(data: CapacityJson | null) {

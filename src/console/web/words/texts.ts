@@ -1368,6 +1368,7 @@ export const texts = {
   failing_strip_today: ['{percent} % of the attempts of today failed', '今日有 {percent}% 的尝试失败'],
   failing_strip_reason: [' ({reason})', '（{reason}）'],
   failing_strip_text: ['dq retries these jobs.', 'dq 会重试这些任务。'],
+  failing_strip_dead: ['Each failed job is a dead letter.', '失败的任务都已成为死信。'],
   failing_strip_late: ['The oldest job is late by {time}.', '最早到期的任务延误 {time}。'],
   failing_strip_held: [
     'dq holds these jobs until you resume the topic.',

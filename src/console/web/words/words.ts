@@ -30,7 +30,7 @@ export function t(
 
 /** The text of a key in parts: words, the name of a value, words, and so on. */
 export const wordParts = (key: Word, values: Readonly<Record<string, string>>): readonly string[] =>
-  partsOf(t(key), values);
+  partsOf(table.value[key] ?? t(key), values);
 
 /** The text of a code of an open list; `other` for codes that have none. For a code of a closed list write
  *  t(`job_${state}`): the compiler requires a text for each. */
