@@ -293,7 +293,7 @@ function topicInput(callbackUrl: string, secret: string) {
       maxAttempts: 100,
       backoff: ['1s', '2s', '5s', '10s'],
     },
-    // The notifiers let this receiver pass (trial-pass.ts).
+    // The notifiers let this receiver pass (TrialPass of pools.ts).
     { refusesUrl: () => null, brokers: new Map(), hooks: new Set(), historyMs: 0 },
     true,
   );
