@@ -2,6 +2,7 @@
 // several topics and notifiers. Pure.
 
 import type { AttemptReason } from './job.ts';
+import { limits } from './limits.ts';
 import { grouped } from './lists.ts';
 import type { TopicSettings } from './topic/topic.ts';
 
@@ -43,7 +44,7 @@ export interface EndpointPart {
   readonly longestMs: number;
 }
 
-/** A job whose attempt has failed, and that gets another one. What became of it since then its store knows.
+/** A job whose attempt has failed, and that gets another one. The store has its present state.
  *  JSON. */
 export interface RetriedJob {
   readonly id: string;
@@ -130,13 +131,16 @@ function mergeTopic(parts: readonly TopicFailures[]): TopicFailures {
   };
 }
 
-/** Jobs of a topic that are looked up for its lateness: several, because some have ended meanwhile. */
-export const retriedMax = 4;
+/** Without those that have ended since then, or that another notifier retries. */
+export const stillRetried = (jobs: readonly RetriedJob[], nowMs: number): readonly RetriedJob[] =>
+  jobs.filter(({ nextAt }) => nowMs < nextAt + limits.retriedKeptMs);
 
 /** The first ones, each once. */
 export function oldestRetried(jobs: readonly RetriedJob[]): readonly RetriedJob[] {
   const sorted = jobs.toSorted((a, b) => a.since - b.since || (a.id < b.id ? -1 : 1));
-  return sorted.filter(({ id }, n) => sorted.findIndex((one) => one.id === id) === n).slice(0, retriedMax);
+  return sorted
+    .filter(({ id }, n) => sorted.findIndex((one) => one.id === id) === n)
+    .slice(0, limits.retriedMax);
 }
 
 /** 0: none */

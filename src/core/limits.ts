@@ -253,6 +253,11 @@ export const limits = {
   drainGraceMs: 2_000,
   /** A job that is due for so long is late: an incident, and a topic that needs attention. */
   lateMs: 60_000,
+  /** Jobs of a topic that are looked up for its lateness: several, because some have ended meanwhile. */
+  retriedMax: 4,
+  /** Retried jobs are named for so long after their next attempt was due: probes of a receiver that is
+   *  unavailable reach a backlog late. */
+  retriedKeptMs: 600_000,
   /** Topics whose oldest overdue jobs StoreAdmin.counts names: twice those that one summary shows. */
   oldestMax: 40,
   /** Too many failures of a role within this time end the master (masterLimits.crashLoopFailures). */

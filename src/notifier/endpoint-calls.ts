@@ -12,6 +12,7 @@ import {
   oldestRetried,
   originOf,
   type RetriedJob,
+  stillRetried,
   type TopicFailures,
 } from '../core/endpoint.ts';
 import type { AttemptReason, ReservedJob } from '../core/job.ts';
@@ -105,10 +106,8 @@ export class TopicCalls {
     const { id, failures, dueAt, acceptedAt } = job;
     const since = failures === 0 ? dueAt : acceptedAt;
     const known = this.#retried.find((one) => one.id === id);
-    const mine = this.#retried.filter(
-      (one) => one.id !== id && nowMs < one.nextAt + notifierLimits.retriedKeptMs,
-    );
-    this.#retried = oldestRetried([...mine, { id, since: known?.since ?? since, nextAt }]);
+    const others = stillRetried(this.#retried, nowMs).filter((one) => one.id !== id);
+    this.#retried = oldestRetried([...others, { id, since: known?.since ?? since, nextAt }]);
   }
 
   /** The job has ended. */
@@ -143,6 +142,7 @@ export class TopicCalls {
 
   failures(nowMs: number): TopicFailures {
     const { delivered, failed, lastReason } = this.part(nowMs, false);
+    const retried = stillRetried(this.#retried, nowMs);
     return {
       topic: this.topic,
       ...(this.#run === undefined ? {} : { run: this.#run }),
@@ -157,7 +157,7 @@ export class TopicCalls {
       lastStatus: this.#lastStatus,
       lastDetail: this.#lastDetail,
       lastFailuresAt: this.#lastFailuresAt,
-      ...(this.#retried.length > 0 && { retried: this.#retried }),
+      ...(retried.length > 0 && { retried }),
     };
   }
 

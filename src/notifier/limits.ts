@@ -166,9 +166,6 @@ export const notifierLimits = {
   endpointSteps: 10,
   /** Failures of a topic whose times are kept: contractLimits.failingInRow of them decide. */
   lastFailuresKept: 3,
-  /** Retried jobs are named for so long after their next attempt was due: probes of a receiver that is
-   *  unavailable reach a backlog late. */
-  retriedKeptMs: 600_000,
   /** Topics of an answer about failures: ten times those that the console shows, 30 KB. */
   failingTopicsMax: 200,
   /** Endpoints of an answer: some screens; 30 KB with the names of a few topics each. */

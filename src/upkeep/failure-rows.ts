@@ -13,6 +13,7 @@ import {
   mergeFailures,
   notCalled,
   originOf,
+  stillRetried,
   type TopicFailures,
 } from '../core/endpoint.ts';
 import { reaches } from '../core/token.ts';
@@ -77,7 +78,8 @@ export class FailureRows extends Agent {
 
   /** Of its present receiver. */
   #partsOf(topic: string): readonly TopicFailures[] {
-    return [...(this.#topics.get(topic)?.values() ?? [])].filter((part) => !this.#isOfFormerReceiver(part));
+    const parts = [...(this.#topics.get(topic)?.values() ?? [])];
+    return parts.filter((part) => !this.#isOfFormerReceiver(part)).map((part) => this.#withRecent(part));
   }
 
   /** No other dq-upkeep writes the file from now on. */
@@ -113,6 +115,12 @@ export class FailureRows extends Agent {
     if (this.#isSole) await this.#keep().catch((error: unknown) => this.failed(error));
   }
 
+  /** No notifier forgets the retried jobs that a dead one has reported. */
+  #withRecent({ retried = [], ...part }: TopicFailures): TopicFailures {
+    const recent = stillRetried(retried, this.#options.clock.now());
+    return recent.length === 0 ? part : { ...part, retried: recent };
+  }
+
   #put(part: TopicFailures, run: number): TopicFailures {
     const { topic } = part;
     const runs = this.#topics.get(topic) ?? new Map<number, TopicFailures>();
@@ -124,7 +132,7 @@ export class FailureRows extends Agent {
     return kept;
   }
 
-  /** The topic that is least in trouble, of equal ones the one that is known longest. */
+  /** The topic with the fewest failures in a row, of equal ones the one that is known longest. */
   #giveUpLeast(): void {
     let [least, fewest] = ['', Number.POSITIVE_INFINITY];
     for (const [topic, runs] of this.#topics) {
@@ -138,7 +146,8 @@ export class FailureRows extends Agent {
    *  after them. */
   #forgetAhead(topic: string, run: number): void {
     const latest = this.#options.clock.now() + processLimits.clockStepMs;
-    const runs = this.#topics.get(topic) ?? new Map<number, TopicFailures>();
+    const runs = this.#topics.get(topic);
+    if (runs === undefined) return;
     for (const [other, part] of runs)
       if (other !== run && lastFailureAt(part) > latest) this.#isChanged = runs.delete(other);
   }
@@ -179,7 +188,8 @@ export class FailureRows extends Agent {
       }
       for (const [run, part] of runs) if (this.#isOfFormerReceiver(part)) this.#isChanged = runs.delete(run);
       const dead = [...runs.keys()].filter((run) => run === 0 || living.titleOf(run) === null);
-      const whole = mergeFailures(dead.flatMap((run) => runs.get(run) ?? [])).get(topic);
+      const parts = dead.flatMap((run) => runs.get(run) ?? []).map((part) => this.#withRecent(part));
+      const whole = mergeFailures(parts).get(topic);
       for (const run of dead) runs.delete(run);
       if (whole !== undefined) runs.set(0, { ...whole, run: 0 });
       if (runs.size === 0) this.#topics.delete(topic);

@@ -8,6 +8,7 @@ import {
   mergeEndpoints,
   mergeFailures,
 } from '../../src/core/endpoint.ts';
+import { limits } from '../../src/core/limits.ts';
 import { EndpointCalls, TopicCalls } from '../../src/notifier/endpoint-calls.ts';
 import { notifierLimits } from '../../src/notifier/limits.ts';
 
@@ -125,7 +126,7 @@ describe('endpoint', () => {
       ['6', start + 6],
     ]);
     // Its next attempt is long over: another notifier made it.
-    a.retried(job('7', 0), start + 2 * minute, start + minute + notifierLimits.retriedKeptMs);
+    a.retried(job('7', 0), start + 2 * minute, start + minute + limits.retriedKeptMs);
     expect(merged()).toEqual([
       ['6', start + 6],
       ['7', start + 7],

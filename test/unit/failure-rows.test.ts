@@ -1,6 +1,7 @@
 // What dq-upkeep keeps of the failures in a row that notifiers count: deaths of notifiers and of dq-upkeep.
 import { expect, it } from 'vitest';
 import { mergeFailures, notCalled, type TopicFailures } from '../../src/core/endpoint.ts';
+import { limits } from '../../src/core/limits.ts';
 import { EndpointCalls } from '../../src/notifier/endpoint-calls.ts';
 import { processLimits } from '../../src/process/limits.ts';
 import { silentLog } from '../../src/telemetry/log.ts';
@@ -226,4 +227,30 @@ it('a part whose retried jobs cannot be read is left out', async () => {
   await all.file.write(JSON.stringify([{ ...part, retried: [null] }]));
   await all.restart(true);
   expect(all.row()).toEqual([0, null]);
+});
+
+it('retried jobs of dead notifiers whose next attempt is long over make way for those of living ones', async () => {
+  const all = await setUp();
+  const job = (id: string, at: number) => ({ id, since: start + at, nextAt: start + at });
+  const said = (run: number, jobs: readonly ReturnType<typeof job>[]): TopicFailures => ({
+    ...{ ...notCalled(t), run, failuresInRow: 1, since: start, lastFailuresAt: [start] },
+    retried: jobs,
+  });
+  all.receive([
+    said(
+      1,
+      ['a', 'b', 'c', 'd'].map((id) => job(id, 0)),
+    ),
+  ]);
+  all.kill(1);
+  const living = said(2, [job('e', limits.retriedKeptMs)]);
+  const named = () =>
+    mergeFailures([living, ...all.rows()])
+      .get(t)
+      ?.retried?.map(({ id }) => id);
+  expect(named()).toEqual(['a', 'b', 'c', 'd']);
+  all.clock.at = start + limits.retriedKeptMs;
+  expect(named()).toEqual(['e']);
+  await all.restart();
+  expect(named()).toEqual(['e']);
 });
