@@ -139,7 +139,7 @@ export function stateWord({
   return troubles.find((one) => reasons.includes(one)) ?? state ?? 'not_registered';
 }
 
-/** What a person has to do something about: its state, where that is a reason, or else the first reason;
+/** The most urgent problem of a topic: its state, where that is a reason, or else the first reason;
  *  undefined: nothing. */
 export function problemWord(topic: Judged): AttentionReason | undefined {
   const word = stateWord(topic);

@@ -95,16 +95,20 @@ function unreadable(text: string): string {
   return `${shown} is not a duration; write one such as ${durationExamples}, without sign or fraction`;
 }
 
-/** Without more words, a person takes figures for those of now. */
+/** Older figures are shown with their age. */
 export const figuresNewMs = 5_000;
+
+/** `10m20s`; `0s` of a negative one. Rounds down: the clock of a reply has lost its part of a second. */
+export const wholeSeconds = (ms: number): string =>
+  formatDuration(Math.max(0, Math.floor(ms / 1_000)) * 1_000);
 
 /** How late a job is: `10m20s`, `at least 10m20s`. In whole seconds, rounded down. */
 export const lateWords = (ms: number, isLeast: boolean): string =>
-  `${isLeast ? 'at least ' : ''}${formatDuration(Math.max(0, Math.floor(ms / 1_000)) * 1_000)}`;
+  `${isLeast ? 'at least ' : ''}${wholeSeconds(ms)}`;
 
 /** `figures of 12s ago`; '' of new ones */
 export const ageWords = (ms: number): string =>
-  ms >= figuresNewMs ? `figures of ${formatDuration(Math.floor(ms / 1_000) * 1_000)} ago` : '';
+  ms >= figuresNewMs ? `figures of ${wholeSeconds(ms)} ago` : '';
 
 /** 5400000 → "1h30m"; the shortest text that parses back. */
 export function formatDuration(ms: number): string {

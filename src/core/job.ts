@@ -194,10 +194,10 @@ const failures: Readonly<Record<AttemptReason, string>> = {
 export function failureWords({ reason, status, detail = '' }: SaidFailure): string {
   if (reason === null || reason === 'status')
     return status === null ? detail || 'unknown' : `status ${status}`;
-  // That of a timeout says what did not come, and within which time.
+  // The detail of a timeout has the expected reply and the limit.
   if (reason === 'timeout' && detail !== '') return detail;
   const isRefused = reason === 'connect' && detail.includes('ECONNREFUSED');
-  // Of a later build.
+  // A later build may have other reasons.
   const words = isRefused ? 'connection refused' : (failures[reason] ?? reason);
   const more = detail || (status === null ? '' : `status ${status}`);
   return more === '' ? words : `${words} (${more})`;

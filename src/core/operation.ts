@@ -41,8 +41,15 @@ export interface OperationFilter extends DeadMarks {
 }
 
 const filterMembers: Readonly<Record<keyof OperationFilter, true>> = {
-  ...{ topic: true, idCount: true, idPrefix: true, state: true, since: true, until: true },
-  ...{ deadReason: true, lastReason: true, status: true },
+  topic: true,
+  idCount: true,
+  idPrefix: true,
+  state: true,
+  since: true,
+  until: true,
+  deadReason: true,
+  lastReason: true,
+  status: true,
 };
 
 /** A member that another build has stored: without it the filter would match more jobs. undefined: none. */

@@ -167,9 +167,11 @@ class WorkerLife {
     const drain = (): void => this.#drain(config.shutdownTimeout, 'sigterm');
     // The master passes connections until it knows. One of another build does not answer.
     this.#hooks.onTerm = () => {
-      if (door === undefined) return drain();
+      if (door === undefined || this.#isDraining) return drain();
       this.#channel.send({ kind: 'terminated' });
-      afterRunning(processLimits.masterAnswerMs, drain);
+      afterRunning(processLimits.masterAnswerMs, () => {
+        if (!this.#isDraining) drain();
+      });
     };
     if (this.#hooks.terminated) this.#hooks.onTerm();
   }

@@ -245,10 +245,9 @@ export class TopicAttention {
       late: late && { id: late.id, since: formatInstant(late.since), atLeast: late.isLeast },
       receiver: topic === undefined ? null : receiverOf(topic),
       calls: failures === undefined ? null : callsOf(failures),
-      failure:
-        failures === undefined || !hasFailed(failures)
-          ? null
-          : { reason: failures.lastReason, status: failures.lastStatus, detail: failures.lastDetail },
+      failure: hasFailed(failures)
+        ? { reason: failures.lastReason, status: failures.lastStatus, detail: failures.lastDetail }
+        : null,
       dead: group === undefined ? null : deadJson(group),
       today,
       states,
@@ -279,7 +278,7 @@ const callsOf = ({ delivered, failed, failuresInRow, since }: TopicFailures) => 
   since: formatInstantOrNull(since),
 });
 
-const hasFailed = (failures: TopicFailures | undefined): boolean =>
+const hasFailed = (failures: TopicFailures | undefined): failures is TopicFailures =>
   failures !== undefined && failures.failed + failures.failuresInRow > 0;
 
 const deadJson = ({ count, deadReason, lastReason, status }: DeadGroup) => ({

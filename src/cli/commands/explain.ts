@@ -7,6 +7,7 @@ import type { CapacityReasonJson, JobJson } from '../../contract/api/job.ts';
 import type { PageOf } from '../../contract/api/schema.ts';
 import type { SummaryJson } from '../../contract/api/stats.ts';
 import type { CapacityJson } from '../../contract/api/topic.ts';
+import { wholeSeconds } from '../../core/duration.ts';
 import { type HeldCode, isHeld, isOfClients, type WhyCode } from '../../core/job-why.ts';
 import { wallNow } from '../../runtime/time.ts';
 import { storeLimits } from '../../store/limits.ts';
@@ -24,16 +25,7 @@ import {
   shownInstant,
   words,
 } from '../output/output.ts';
-import {
-  causeOf,
-  commandOf,
-  lateBy,
-  times,
-  topicLine,
-  troubleLine,
-  waiting,
-  wholeSeconds,
-} from '../output/topic-words.ts';
+import { causeOf, commandOf, lateBy, times, topicLine, troubleLine, waiting } from '../output/topic-words.ts';
 
 const excerptMax = 80;
 

@@ -68,7 +68,7 @@ export class ApiRefusal extends Exit {
   }
 }
 
-/** The command that lists what a caller can have meant. */
+/** The commands that list the existing names. */
 const lists: Readonly<Record<string, string>> = {
   topic_not_found: 'dq topic ls lists the topics',
   schedule_not_found: 'dq schedule ls lists the schedules',

@@ -49,7 +49,7 @@ export function completeDaemonCommand(command: Command): void {
     command.option('--json', 'the API reply unchanged');
 }
 
-/** Who says that -c is not the file of the daemon: these options, by its record, or the command itself. */
+/** What warns that -c is not the file of the daemon: these options, by its record, or the command itself. */
 export type WarnsOfFile = 'by record' | 'itself';
 
 /** `help`: of --data-dir */

@@ -6,15 +6,11 @@ import type { PushResultJson } from '../../contract/api/push.ts';
 import type { SummaryJson, TopicAttentionJson } from '../../contract/api/stats.ts';
 import type { CapacityJson } from '../../contract/api/topic.ts';
 import { type AttentionReason, problemWord } from '../../core/capacity-reasons.ts';
-import { ageWords, formatDuration, lateWords } from '../../core/duration.ts';
+import { ageWords, lateWords } from '../../core/duration.ts';
 import { deathWords, failureWords as wordsOfFailure } from '../../core/job.ts';
 import { excerpt, shownInstant, words } from './output.ts';
 
 const detailMax = 120;
-
-/** Rounds down, because the clock of a reply has lost its part of a second. */
-export const wholeSeconds = (ms: number): string =>
-  formatDuration(Math.max(0, Math.floor(ms / 1_000)) * 1_000);
 
 export const times = (count: number): string => (count === 1 ? 'once' : `${count} times`);
 

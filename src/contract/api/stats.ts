@@ -150,7 +150,7 @@ export const TopicAttention = closed(
       examples: [['dead_letters']],
     }),
     since: instantOrNull(
-      'since when, of paused or offline while it holds jobs, else of the first reason: failing: the first failure after the last success, while each attempt fails · dead_letters: the first death of the most frequent cause · late, not_pulled: the due time of the oldest job · paused, offline: the last change of the topic, which was so then, or before; others: null',
+      'since when, of paused or offline while it holds jobs, else of the first reason: failing: the first failure after the last success, while each attempt fails · dead_letters: the first death of the most frequent cause · late, not_pulled: the due time of the oldest job · paused, offline: the last change of the topic, which can have been in this state before; others: null',
     ),
     oldest: orNull(OldestJob, 'the due job that waits for the longest time; null: none is due'),
     next: orNull(

@@ -147,7 +147,7 @@ function reasonsOf(
         : 'the topic has no jobs',
       remedy: hasJobs(states)
         ? 'a delayed job is called when it is due, or now by dq run; dead letters after dq dead requeue'
-        : 'dq push pushes one',
+        : 'push a job with dq push',
       values: { delayed, reserved, dead },
     });
   }

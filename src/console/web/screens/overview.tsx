@@ -365,12 +365,11 @@ function causeOf(line: TopicAttentionJson): string {
 /** `all`: dead letters of the topic */
 function deathText(dead: NonNullable<TopicAttentionJson['dead']>, all: number): string {
   const { deadReason, lastReason, status, count } = dead;
-  const isSaid = lastReason === null || lastReason === deadReason;
   const last = lastReason === null ? '' : reasonName(lastReason, status);
   const cause =
     last !== '' && (deadReason === 'attempts_exhausted' || deadReason === 'gone')
       ? last
-      : dots(t(`bury_${deadReason}`), !isSaid && last);
+      : dots(t(`bury_${deadReason}`), lastReason !== deadReason && last);
   return count < all ? t('some_of_them', { count: number(count), cause }) : cause;
 }
 
